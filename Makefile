@@ -1,0 +1,36 @@
+# vmscaler: what a developer and an operator on a laptop call.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lock demo test check bench clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## install into .venv, the versions of requirements.lock
+
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "vmscaler needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Name another with: make PYTHON=python3.12 setup")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $(STAMP)
+
+lock: ## write requirements.lock anew from pyproject.toml (needs uv)
+	uv pip compile --quiet --all-extras --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml -o requirements.lock
+
+check: setup ## style, types, floors, fast tests (under 90 s)
+	$(BIN)/ruff check app workers tests
+	$(BIN)/ruff format --check app workers tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest tests/unit tests/property tests/model tests/architecture
+
+test: setup ## every test (under 6 min)
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests
+
+clean: ## remove what the build and the tests left
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

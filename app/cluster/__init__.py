@@ -1,0 +1,1 @@
+"""Who owns which VM: consistent hashing and lease arithmetic, pure."""

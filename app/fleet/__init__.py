@@ -1,0 +1,1 @@
+"""The simulated fleet: VMs that speak the real wire protocols on loopback."""

@@ -1,0 +1,1 @@
+"""Interfaces between services and adapters, and the facts that cross them."""

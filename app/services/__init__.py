@@ -1,0 +1,1 @@
+"""Orchestration: what happens when, in terms of ports."""

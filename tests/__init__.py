@@ -1,0 +1,1 @@
+"""vmscaler's tests."""

@@ -1,0 +1,1 @@
+"""In-memory stand-ins for ports; each passes its port's contract suite."""

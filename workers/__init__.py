@@ -1,0 +1,1 @@
+"""Celery: the app, boot steps, tasks, beat and Flower settings."""

@@ -1,0 +1,1 @@
+"""Task bodies: guard, then one service call."""
