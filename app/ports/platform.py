@@ -56,8 +56,8 @@ class Platform(Protocol):
     ) -> None:
         """Ask for a size. Returning means accepted, not applied: look at the observed size.
 
-        `vm.use` is the basis: a platform that can, refuses if another writer has changed it. `token` is refused
-        if an older one than seen for that VM.
+        `vm.use` is the basis: a platform that can, refuses if another writer has changed it.
+        `token` is refused if it is older than one seen for that VM.
 
         Raises:
             PeerRefused: nothing changed.
