@@ -15,7 +15,7 @@ _LONGEST_MS = 366 * 86_400_000
 
 
 def parse_duration_ms(text: str) -> int:
-    """Milliseconds of a duration: numbers with a unit each (d, h, m, s), largest unit first, each at most once.
+    """Milliseconds of a duration: numbers with a unit each (d, h, m, s), largest unit first, each once.
 
     Raises:
         UsageError: not a duration, zero, or longer than 366 days; the text says which and gives an example.

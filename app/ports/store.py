@@ -94,6 +94,18 @@ class LeaseStore(Protocol):
         ...
 
 
+class LeaseReader(Protocol):
+    """Leases for readers that hold none (the command line, the demo's screen); nothing is written."""
+
+    def stored_total(self) -> int | None:
+        """The number of buckets in force; None before the first start of a worker."""
+        ...
+
+    def view(self) -> LeaseView:
+        """All leases and live agents, with an empty `renewed`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class VmWrite:
     """One VM's part of a commit.
