@@ -1,0 +1,76 @@
+"""What workers, schedulers, beat and simulated fleets publish about themselves, read back for showing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from app.ports.store import AgentRecord
+from app.services.vm_record import ShownText
+
+
+class _Facts(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    kind: ShownText
+    name: ShownText
+    identity: ShownText = ""
+    address: ShownText | None = None
+    url: ShownText | None = None
+    started_ms: int | None = None
+    version: ShownText = ""
+    pid: int | None = None
+    buckets: tuple[ShownText, ...] = ()
+    vms: int = 0
+    counters: dict[ShownText, int | float] = {}
+    problems: tuple[ShownText, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """A live process of the fleet.
+
+    Attributes:
+        kind: worker, scheduler, sim or beat.
+        buckets: names of the buckets that a worker holds, as it says.
+        age_ms: since its last heartbeat.
+        problems: what it says is wrong with it, a sentence each.
+    """
+
+    agent_id: str
+    kind: str
+    name: str
+    identity: str
+    address: str | None
+    started_ms: int | None
+    version: str
+    pid: int | None
+    buckets: tuple[str, ...]
+    vms: int
+    counters: dict[str, int | float]
+    problems: tuple[str, ...]
+    age_ms: int
+
+
+def read_agent(record: AgentRecord) -> AgentRow:
+    """The row of one registered process; facts that can't be read leave a row of kind `unreadable`."""
+    try:
+        facts = _Facts.model_validate_json(record.facts)
+    except ValidationError:
+        facts = _Facts(kind="unreadable", name=record.agent_id, problems=("its facts can't be read",))
+    return AgentRow(
+        agent_id=record.agent_id,
+        kind=facts.kind,
+        name=facts.name,
+        identity=facts.identity,
+        address=facts.address or facts.url,
+        started_ms=facts.started_ms,
+        version=facts.version,
+        pid=facts.pid,
+        buckets=facts.buckets,
+        vms=facts.vms,
+        counters=facts.counters,
+        problems=facts.problems,
+        age_ms=record.age_ms,
+    )
