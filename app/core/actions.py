@@ -30,6 +30,7 @@ class ActionSet:
     """The answer of `next_actions`.
 
     Attributes:
+        desired: the size that the core is after; None in a set that no core computed.
         wait: milliseconds after which to ask again even if nothing happens; None: no need.
         reasons: what was wanted and what stood in its way, a sentence each; shown by `explain` and `replay`.
     """
@@ -39,6 +40,7 @@ class ActionSet:
     monitor_upscale: Resize | None = None
     monitor_downscale: Resize | None = None
     wait: Millis | None = None
+    desired: Resources | None = None
     reasons: tuple[str, ...] = ()
 
     @property

@@ -1,0 +1,256 @@
+"""One worker process: its leases, runners and jobs, wired and run.
+
+Built by `app.bootstrap`, started by the worker's boot step. Tasks call `tick`, `poll_bucket` and `scale`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from app.core.events import PluginGone
+from app.errors import OwnershipLost, StoreUnavailable
+from app.ports.runtime import Clock, Concurrency, Job, Signal
+from app.ports.store import AgentRegistry, BucketName, FencingToken, Holder, IntentStore, TickStore
+from app.ports.vm import VmKey
+from app.services.agent_settings import AgentSettings
+from app.services.executors import Executors
+from app.services.ownership import Ownership
+from app.services.polling import Polling
+from app.services.runner import Runner
+from app.services.scaling import Scaling
+from app.services.scheduler_link import SchedulerLink
+from app.services.supervisor import Supervisor
+from app.services.taking_up import take_up
+from app.services.timers import Timers
+
+logger = logging.getLogger(__name__)
+
+PUBLISH_EVERY_S = 1.0
+"""How often a worker tells the registry about itself."""
+
+PUBLISHED_FOR_S = 10.0
+"""How long the registry believes it."""
+
+LOOK_EVERY_S = 1.0
+"""How often the real size is read of VMs whose resize was accepted and not yet seen."""
+
+MAX_LOOKS = 32
+"""Real sizes read at once."""
+
+
+class Agent:
+    """A worker's services, running between `start` and `stop`.
+
+    Args:
+        facts: what the registry is told beside counters: name, address, version, pid.
+    """
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        clock: Clock,
+        concurrency: Concurrency,
+        holder: Holder,
+        ticks: TickStore,
+        intents: IntentStore,
+        registry: AgentRegistry,
+        facts: dict[str, Any],
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._concurrency = concurrency
+        self._holder = holder
+        self._ticks = ticks
+        self._intents = intents
+        self._registry = registry
+        self._facts = facts
+        self._stop: Signal = concurrency.signal()
+        self._jobs: list[Job] = []
+        self._seen: dict[BucketName, int] = {}
+        self._queues_changed: Callable[[], None] = lambda: None
+        self.timers = Timers(clock, concurrency, self._timer_fired)
+
+    def connect(
+        self,
+        ownership: Ownership,
+        supervisor: Supervisor,
+        scheduler_link: SchedulerLink,
+        executors: Executors,
+        scaling: Scaling,
+        polling: Polling,
+    ) -> None:
+        """Name the parts; called once by bootstrap."""
+        self.ownership = ownership
+        self.supervisor = supervisor
+        self.scheduler_link = scheduler_link
+        self.executors = executors
+        self.scaling = scaling
+        self.polling = polling
+
+    # --- life ---------------------------------------------------------------------------------------------
+
+    def start(self, queues_changed: Callable[[], None]) -> None:
+        """Spawn the jobs; `queues_changed` is called whenever `held_buckets` may have changed."""
+        self._queues_changed = queues_changed
+        jobs: dict[str, Callable[[], None]] = {
+            "leases": lambda: self.ownership.run(self._stop, self._concurrency),
+            "inventory": lambda: self.supervisor.run_inventory(self._stop),
+            "scheduler": lambda: self.scheduler_link.run(self._stop),
+            "timers": lambda: self.timers.run(self._stop),
+            "sizes": self._run_looks,
+            "registry": self._run_publishing,
+        }
+        self._jobs = [self._concurrency.spawn(name, run) for name, run in jobs.items()]
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Hand everything over and end the jobs; the second time does nothing."""
+        if self._stop.is_set():
+            return
+        self._stop.set()
+        try:
+            self.ownership.release_all()
+        except StoreUnavailable as err:
+            logger.warning("leases not released: they will expire", extra={"reason": err.problem})
+        try:
+            self._registry.withdraw(self._holder.agent_id)
+        except StoreUnavailable as err:
+            logger.debug("registry not told", extra={"reason": err.problem})
+        deadline = self._clock.monotonic() + timeout_s
+        for job in self._jobs:
+            if not job.join(max(deadline - self._clock.monotonic(), 0.0)):
+                job.cancel()
+
+    def held_buckets(self) -> frozenset[BucketName]:
+        """Buckets whose queues are to be consumed now."""
+        return frozenset(self.ownership.held())
+
+    # --- what tasks call ----------------------------------------------------------------------------------
+
+    def due_buckets(self, total: int) -> Sequence[tuple[BucketName, int]]:
+        """Buckets whose turn has come, with their seq; a Redis that is away makes it none."""
+        return self._ticks.take_due(total, self._settings.poll_period_s)
+
+    def poll_bucket(self, bucket: BucketName, seq: int) -> str:
+        """One tick of a bucket: intents, polls, commits, dispatch; what came of it, for the log."""
+        if seq <= self._seen.get(bucket, 0):
+            return "not newer"
+        self._seen[bucket] = seq
+        try:
+            guard = self.ownership.guard(bucket)
+            guard.check()
+            runners = self.supervisor.runners_of(bucket)
+            if not runners:
+                return "no VMs"
+            self._take_up_intents(bucket, runners)
+            self.polling.poll(runners, guard)
+        except OwnershipLost as err:
+            return str(err)
+        except StoreUnavailable as err:
+            logger.warning("tick cut short", extra={"bucket": bucket, "reason": err.problem})
+            return f"Redis gave no answer: {err.problem}"
+        return f"{len(runners)} VMs"
+
+    def scale(self, kind: str, bucket: BucketName, key: VmKey) -> str:
+        """The body of an upscale or downscale task; what came of it."""
+        runner = self.supervisor.runner(bucket, key)
+        if runner is None:
+            return "not here"
+        return self.scaling.run_task(runner, kind)
+
+    # --- callbacks ----------------------------------------------------------------------------------------
+
+    def bucket_acquired(self, bucket: BucketName, token: FencingToken) -> None:
+        """A lease was won."""
+        self._seen.pop(bucket, None)
+        self.supervisor.acquired(bucket, token)
+        self._queues_changed()
+
+    def bucket_lost(self, bucket: BucketName) -> None:
+        """A lease is gone."""
+        self.supervisor.lost(bucket)
+        self._queues_changed()
+
+    def bucket_releasing(self, bucket: BucketName) -> None:
+        """A lease is about to be handed over: stop consuming, finish, save."""
+        self._queues_changed()
+        self.supervisor.releasing(bucket)
+
+    def scheduler_changed(self, is_there: bool) -> None:
+        """Another scheduler, or none."""
+        for runner in self.supervisor.runners():
+            if is_there:
+                runner.tell_scheduler_is_new()
+            else:
+                runner.apply(PluginGone())
+            self.scaling.consider(runner)
+
+    def runner_lost(self, runner: Runner) -> None:
+        """Redis says that a newer owner has the runner's bucket."""
+        self.ownership.drop(runner.bucket)
+
+    def _timer_fired(self, key: object) -> None:
+        for runner in self._find(key):
+            self.scaling.consider(runner)
+
+    def _find(self, key: object) -> list[Runner]:
+        bucket = self.supervisor.bucket_of(VmKey(str(key)))
+        runner = self.supervisor.runner(bucket, VmKey(str(key)))
+        return [] if runner is None else [runner]
+
+    def _take_up_intents(self, bucket: BucketName, runners: list[Runner]) -> None:
+        for runner in take_up(self._intents.list(bucket), runners):
+            self.supervisor.relink(runner)
+
+    # --- jobs ---------------------------------------------------------------------------------------------
+
+    def _run_looks(self) -> None:
+        while not self._stop.wait(LOOK_EVERY_S):
+            pending = [runner for runner in self.supervisor.runners() if runner.awaits_observation]
+            for runner in pending:
+                if runner.check_overdue():
+                    self.scaling.consider(runner)
+            jobs = [
+                self._concurrency.spawn(f"look {runner.key}", lambda runner=runner: self._look(runner))
+                for runner in pending[:MAX_LOOKS]
+                if runner.awaits_observation
+            ]
+            for job in jobs:
+                job.join(self._settings.platform_timeout_s + 1)
+
+    def _look(self, runner: Runner) -> None:
+        try:
+            self.executors.look(runner, self.ownership.guard(runner.bucket))
+        except OwnershipLost:
+            return
+        self.scaling.consider(runner)
+
+    def _run_publishing(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._registry.publish(self._holder.agent_id, self._facts_now(), PUBLISHED_FOR_S)
+            except StoreUnavailable as err:
+                logger.debug("registry not told", extra={"reason": err.problem})
+            self._stop.wait(PUBLISH_EVERY_S)
+
+    def _facts_now(self) -> bytes:
+        problems = [text for text in (self.ownership.problem, self.supervisor.inventory.problem) if text]
+        return json.dumps(
+            {
+                **self._facts,
+                "kind": "worker",
+                "identity": self._holder.identity,
+                "agent_id": self._holder.agent_id,
+                "buckets": sorted(self.held_buckets()),
+                "vms": len(self.supervisor.runners()),
+                "counters": {
+                    "polls": self.polling.polls,
+                    "poll_failures": self.polling.failures,
+                    "skipped_polls": self.polling.skipped,
+                    "scaling_tasks": self.scaling.tasks_sent,
+                },
+                "problems": problems,
+            }
+        ).encode()

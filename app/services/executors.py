@@ -1,0 +1,228 @@
+"""Carry out one action of a VM: permit, patch, monitor.
+
+Each follows the same order: check the lease, tell the core that it starts, commit (fenced), do it within the lease's
+time, tell the core how it ended. Nothing leaves the process before its commit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from app.core.actions import PluginRequest, Resize
+from app.core.events import (
+    Event,
+    MonitorDownscaleAllowed,
+    MonitorDownscaleDenied,
+    MonitorDownscaleFailed,
+    MonitorStartingDownscale,
+    MonitorStartingUpscale,
+    MonitorUpscaleFailed,
+    MonitorUpscaleSuccessful,
+    PlatformStarting,
+    PluginFailed,
+    PluginStarting,
+    PluginSuccessful,
+)
+from app.core.model import Millis
+from app.errors import OwnershipLost, PeerError, PeerTimedOut, StoreUnavailable
+from app.ports.peers import DownscaleAnswer, PermitQuestion, SchedulerClient
+from app.ports.platform import Platform
+from app.ports.runtime import Clock, Monotonic
+from app.ports.vm import MonitorPolicy
+from app.services.agent_settings import AgentSettings
+from app.services.guarding import Guard, Guards
+from app.services.monitor_link import MonitorLink
+from app.services.own_monitor import judge_downscale
+from app.services.runner import Operation, Runner
+from app.services.scaling_kind import DOWNSCALE, UPSCALE, size_text
+from app.services.scheduler_link import SchedulerLink
+
+logger = logging.getLogger(__name__)
+
+
+class Executors:
+    """Performs actions.
+
+    Args:
+        commit: write one runner through, fenced; raises OwnershipLost or StoreUnavailable.
+        link_of: the monitor's connection of a VM, None where there is none.
+    """
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        clock: Clock,
+        guards: Guards,
+        commit: Callable[[Runner], None],
+        scheduler: tuple[SchedulerLink, SchedulerClient],
+        platform: Platform,
+        link_of: Callable[[Runner], MonitorLink | None],
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._guards = guards
+        self._commit = commit
+        self._scheduler_link, self._scheduler = scheduler
+        self._platform = platform
+        self._link_of = link_of
+
+    def ask_scheduler(self, runner: Runner, action: PluginRequest) -> None:
+        """One request for a permit, or the tick that says what is in use."""
+        guard = self._guards.guard(runner.bucket)
+        info, generation = self._scheduler_link.current()
+        if info is None:
+            return
+        guard.limit_s(self._settings.scheduler_timeout_s)
+        runner.apply(PluginStarting(runner.now(), action.target))
+        self._write_through(runner, PluginFailed(runner.now()))
+        question = PermitQuestion(runner.vm, action.target, action.last_permit, action.metrics, guard.token)
+        try:
+            limit_s = guard.limit_s(self._settings.scheduler_timeout_s)
+            answer = self._scheduler.ask(info, question, timeout_s=limit_s)
+        except (PeerError, OwnershipLost) as err:
+            if self._scheduler_link.generation == generation:
+                runner.apply(PluginFailed(runner.now()))
+            self._once(runner, f"scheduler: {err}")
+            return
+        if self._scheduler_link.generation != generation or runner.is_closed:
+            return
+        if answer.is_migrating != runner.is_migrating_by_scheduler:
+            runner.is_migrating_by_scheduler = answer.is_migrating
+            runner.audit.add("migrating" if answer.is_migrating else "migrated", why="the scheduler says so")
+        problem = runner.apply(PluginSuccessful(runner.now(), answer.permit, answer.compute_unit))
+        if problem is not None:
+            self._once(runner, f"scheduler: {problem}")
+        elif action.target.has_field_above(answer.permit):
+            asked = size_text(action.target, runner.vm.slot_bytes)
+            granted = size_text(answer.permit, runner.vm.slot_bytes)
+            self._once(runner, f"asked for {asked}, granted {granted}", kind="permit_refused")
+        else:
+            runner.problem = ""
+
+    def patch(self, runner: Runner, action: Resize, why: str) -> None:
+        """Ask the platform for a size; accepted is not applied, the observed size decides."""
+        guard = self._guards.guard(runner.bucket)
+        guard.limit_s(self._settings.platform_timeout_s)
+        now = runner.now()
+        kind = UPSCALE if action.target.has_field_above(action.current) else DOWNSCALE
+        deadline = Monotonic(self._clock.monotonic() + self._settings.apply_timeout_s)
+        runner.apply(PlatformStarting(action.target))
+        runner.operation = Operation(kind, action.current, action.target, why, now, deadline)
+        try:
+            self._commit(runner)
+        except (StoreUnavailable, OwnershipLost):
+            runner.fail_operation("the state could not be written, so nothing was asked")
+            raise
+        operation = runner.operation
+        try:
+            limit_s = guard.limit_s(self._settings.platform_timeout_s)
+            self._platform.apply_size(runner.vm, action.target, token=guard.token, timeout_s=limit_s)
+        except (PeerError, OwnershipLost) as err:
+            if runner.is_closed or runner.operation is not operation:
+                return
+            runner.fail_operation(f"platform: {err}")
+            if isinstance(err, PeerTimedOut):
+                self.look(runner, guard)
+            return
+        if runner.operation is operation:
+            operation.is_accepted = True
+            if runner.vm.observed is not None and runner.vm.observed == action.target:
+                self.look(runner, guard)
+
+    def look(self, runner: Runner, guard: Guard) -> None:
+        """Read the VM's real size and tell the core; an unknown one changes nothing."""
+        try:
+            size = self._platform.read_size(
+                runner.vm, timeout_s=guard.limit_s(self._settings.platform_timeout_s)
+            )
+        except PeerError as err:
+            self._once(runner, f"platform: {err}")
+            return
+        if not runner.is_closed:
+            runner.observe(size)
+
+    def ask_monitor(self, runner: Runner, action: Resize) -> None:
+        """Ask the monitor's leave for a downscale; a VM without one is judged by its last sample."""
+        guard = self._guards.guard(runner.bucket)
+        guard.limit_s(self._settings.monitor_response_timeout_s)
+        now = runner.now()
+        link = self._link_of(runner)
+        generation = 0 if link is None else link.generation
+        runner.apply(MonitorStartingDownscale(now, action.target))
+        self._write_through(runner, MonitorDownscaleFailed(now))
+        try:
+            answer = self._downscale_answer(runner, action, link, guard)
+        except (PeerError, OwnershipLost) as err:
+            self._monitor_failed(runner, generation, MonitorDownscaleFailed(runner.now()), err)
+            return
+        if runner.is_closed or self._generation(runner) != generation:
+            return
+        runner.monitor_answered()
+        if answer.is_allowed:
+            runner.apply(MonitorDownscaleAllowed())
+            return
+        runner.apply(MonitorDownscaleDenied(runner.now()))
+        runner.counters.denied += 1
+        runner.note("denied", action.current, action.target, f"monitor: {answer.status}", "denied")
+
+    def tell_monitor(self, runner: Runner, action: Resize) -> None:
+        """Tell the monitor of what was granted."""
+        guard = self._guards.guard(runner.bucket)
+        guard.limit_s(self._settings.monitor_response_timeout_s)
+        now = runner.now()
+        link = self._link_of(runner)
+        generation = 0 if link is None else link.generation
+        runner.apply(MonitorStartingUpscale(now, action.target))
+        self._write_through(runner, MonitorUpscaleFailed(now))
+        try:
+            if link is not None:
+                link.upscale(generation, timeout_s=guard.limit_s(self._settings.monitor_response_timeout_s))
+        except (PeerError, OwnershipLost) as err:
+            self._monitor_failed(runner, generation, MonitorUpscaleFailed(runner.now()), err)
+            return
+        if not runner.is_closed and self._generation(runner) == generation:
+            runner.monitor_answered()
+            runner.apply(MonitorUpscaleSuccessful())
+
+    def _downscale_answer(
+        self, runner: Runner, action: Resize, link: MonitorLink | None, guard: Guard
+    ) -> DownscaleAnswer:
+        if runner.vm.monitor is MonitorPolicy.NONE:
+            return judge_downscale(action.target, runner.vm.slot_bytes, runner.state.metrics)
+        if link is None:
+            raise PeerTimedOut(runner.key, "the connection to the monitor is gone")
+        limit_s = guard.limit_s(self._settings.monitor_response_timeout_s)
+        return link.downscale(link.generation, timeout_s=limit_s)
+
+    def _generation(self, runner: Runner) -> int:
+        link = self._link_of(runner)
+        return 0 if link is None else link.generation
+
+    def _monitor_failed(self, runner: Runner, generation: int, event: Event, err: Exception) -> None:
+        if runner.is_closed or self._generation(runner) != generation:
+            return
+        if runner.state.monitor.ongoing is not None:
+            runner.apply(event)
+        runner.counters.failed += 1
+        self._once(runner, f"monitor: {err}")
+
+    def _write_through(self, runner: Runner, undo: Event) -> None:
+        """Commit what was begun; if that can't be done it is taken back, since nothing has left us."""
+        try:
+            self._commit(runner)
+        except (StoreUnavailable, OwnershipLost):
+            runner.apply(undo)
+            raise
+
+    def _once(self, runner: Runner, problem: str, kind: str = "failed") -> None:
+        """Log and audit a problem when it changes, not each time."""
+        if problem != runner.problem:
+            runner.problem = problem
+            runner.audit.add(kind, why=problem)
+            logger.warning("request failed", extra={"vm": runner.key, "kind": kind, "reason": problem})
+
+
+def timed_wait(wait: Millis | None, cap_s: float) -> float:
+    """Seconds until the core should be asked again: its own wait, or the cap."""
+    return cap_s if wait is None else min(wait / 1000, cap_s)

@@ -1,0 +1,111 @@
+"""The fleet as the platform tells it, kept up to date by one job per worker."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from app.errors import PeerError
+from app.ports.platform import Cursor, InventoryChange, Platform
+from app.ports.runtime import Signal
+from app.ports.vm import VirtualMachine, VmKey
+
+logger = logging.getLogger(__name__)
+
+WATCH_WAIT_S = 5.0
+"""How long one question for changes may stay open."""
+
+MAX_BACKOFF_S = 5.0
+
+
+class Inventory:
+    """Follows the platform's VMs.
+
+    Attributes:
+        vms: every VM that the platform has told of and not taken back.
+        is_ready: a whole list has been read once.
+        problem: why nothing new is known, "" while all is well.
+
+    Args:
+        updated: called for each new or changed VM.
+        removed: called for each VM that is gone.
+        listed: called after each whole list.
+        spread: between 0 and 1, this worker's own; spreads the retries of several workers.
+    """
+
+    def __init__(
+        self,
+        platform: Platform,
+        updated: Callable[[VirtualMachine], None],
+        removed: Callable[[VmKey], None],
+        listed: Callable[[], None],
+        spread: float,
+    ) -> None:
+        self._platform = platform
+        self._updated = updated
+        self._removed = removed
+        self._listed = listed
+        self._spread = spread
+        self._cursor: Cursor | None = None
+        self._reported: dict[str, str] = {}
+        self.vms: dict[VmKey, VirtualMachine] = {}
+        self.is_ready = False
+        self.problem = ""
+
+    def run(self, stop: Signal) -> None:
+        """Follow until stopped; a platform that is away is asked again, with growing pauses."""
+        pause = 0.25
+        while not stop.is_set():
+            try:
+                change = self._platform.changes(self._cursor, wait_s=WATCH_WAIT_S)
+            except PeerError as err:
+                self._say(str(err))
+                self._cursor = None
+                stop.wait(pause * (0.8 + 0.4 * self._spread))
+                pause = min(pause * 2, MAX_BACKOFF_S)
+                continue
+            self._say("")
+            pause = 0.25
+            self.take(change)
+
+    def take(self, change: InventoryChange) -> None:
+        """Take one answer in."""
+        self._cursor = change.cursor
+        for name, problem in change.unreadable:
+            if self._reported.get(name) != problem:
+                self._reported[name] = problem
+                logger.warning(
+                    "VM skipped: it can't be read", extra={"vm": name[:200], "reason": problem[:200]}
+                )
+        if change.is_full:
+            self._reported = dict(change.unreadable)
+        seen = set()
+        for vm in change.updated:
+            seen.add(vm.key)
+            self._reported.pop(vm.key, None)
+            before = self.vms.get(vm.key)
+            if before is not None and before.uid != vm.uid:
+                self._remove(vm.key)
+            self.vms[vm.key] = vm
+            if before != vm:
+                self._updated(vm)
+        gone = [key for key in self.vms if key not in seen] if change.is_full else list(change.removed)
+        unreadable = {name for name, _ in change.unreadable}
+        for key in gone:
+            if key not in unreadable:
+                self._remove(key)
+        if change.is_full:
+            self.is_ready = True
+            self._listed()
+
+    def _remove(self, key: VmKey) -> None:
+        if self.vms.pop(key, None) is not None:
+            self._removed(key)
+
+    def _say(self, problem: str) -> None:
+        if problem != self.problem:
+            self.problem = problem
+            if problem:
+                logger.warning("inventory not readable", extra={"reason": problem[:200]})
+            else:
+                logger.info("inventory readable")

@@ -1,0 +1,176 @@
+"""The connection to a VM's monitor: dial, tell the core, watch it end, dial again, for ever.
+
+One job per VM. A connection's callbacks carry its generation: what belongs to an earlier connection must not
+touch the core.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from app.core.events import MonitorActive, MonitorReset, MonitorUpscaleRequested
+from app.errors import OwnershipLost, PeerError, PeerUnreachable
+from app.ports.peers import DownscaleAnswer, MonitorCallbacks, MonitorConnector, MonitorSession
+from app.ports.runtime import Clock, Concurrency, Job
+from app.ports.vm import Address
+from app.services.agent_settings import AgentSettings
+from app.services.guarding import Guard
+from app.services.runner import Runner
+
+logger = logging.getLogger(__name__)
+
+UPSCALE_REQUEST_GAP_S = 1.0
+"""At most one of a guest's requests for memory goes on in this time."""
+
+
+class MonitorLink:
+    """Keeps one VM's monitor connected while its bucket is held.
+
+    Args:
+        guard: the bucket's lease; nothing is begun without it.
+        changed: called when the core should be asked again.
+        spread: between 0 and 1, the VM's own; spreads the redials of a fleet whose hosts went away together.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        connector: MonitorConnector,
+        guard: Callable[[], Guard],
+        clock: Clock,
+        concurrency: Concurrency,
+        changed: Callable[[Runner], None],
+        spread: float,
+    ) -> None:
+        self._runner = runner
+        self._connector = connector
+        self._guard = guard
+        self._clock = clock
+        self._concurrency = concurrency
+        self._changed = changed
+        self._spread = spread
+        self._settings: AgentSettings = runner.settings
+        self._session: MonitorSession | None = None
+        self.generation = 0
+        self._stop = concurrency.signal()
+        self._ended = concurrency.signal()
+        self._job: Job | None = None
+        self._last_problem = ""
+
+    def start(self) -> None:
+        """Begin to dial; called once."""
+        self._job = self._concurrency.spawn(f"monitor {self._runner.key}", self._run)
+
+    def stop(self) -> None:
+        """End the connection for good, without waiting for the job."""
+        self._stop.set()
+        self._ended.set()
+        session, self._session = self._session, None
+        self.generation += 1
+        if session is not None:
+            session.close()
+
+    @property
+    def waiters_size(self) -> int:
+        """Calls that wait for an answer, for the state dump."""
+        return 0 if self._session is None else self._session.waiters_size
+
+    def downscale(self, target_generation: int, *, timeout_s: float) -> DownscaleAnswer:
+        """Ask the monitor of that generation for the downscale that its core has begun."""
+        session, request = self._live(target_generation), self._runner.state.monitor.ongoing
+        if request is None:
+            raise PeerUnreachable(self._runner.key, "no downscale is under way")
+        return session.downscale(request.resources, self._runner.vm.slot_bytes, timeout_s=timeout_s)
+
+    def upscale(self, target_generation: int, *, timeout_s: float) -> None:
+        """Tell the monitor of that generation of the upscale that its core has begun."""
+        session, request = self._live(target_generation), self._runner.state.monitor.ongoing
+        if request is None:
+            raise PeerUnreachable(self._runner.key, "no upscale is under way")
+        session.upscale(request.resources, self._runner.vm.slot_bytes, timeout_s=timeout_s)
+
+    def _live(self, generation: int) -> MonitorSession:
+        if self._session is None or generation != self.generation:
+            raise PeerUnreachable(self._runner.key, "the connection to the monitor is gone")
+        return self._session
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            dialled = self._clock.monotonic()
+            address = self._runner.vm.monitor_address
+            if address is not None and not self._runner.vm.migrating:
+                self._connect_and_wait(address)
+            pause = self._settings.monitor_retry_min_wait_s - (self._clock.monotonic() - dialled)
+            if pause > 0:
+                self._stop.wait(pause * (0.9 + 0.2 * self._spread))
+
+    def _connect_and_wait(self, address: Address) -> None:
+        self.generation += 1
+        generation = self.generation
+        self._ended.clear()
+        callbacks = MonitorCallbacks(
+            on_upscale_request=lambda: self._upscale_requested(generation),
+            on_success=lambda: self._answered(generation),
+            on_exit=lambda reason: self._exited(generation, reason),
+        )
+        try:
+            timeout_s = self._guard().limit_s(self._settings.monitor_connect_timeout_s)
+            session = self._connector.connect(address, callbacks, timeout_s=timeout_s)
+        except OwnershipLost:
+            return
+        except PeerError as err:
+            self._say(f"no connection: {err}")
+            return
+        if self._stop.is_set() or session.exited or generation != self.generation:
+            session.close()
+            return
+        self._session = session
+        self._say("connected")
+        self._runner.monitor_answered()
+        self._runner.apply(MonitorActive(True))
+        self._changed(self._runner)
+        while not (self._stop.is_set() or self._ended.wait(30.0)):
+            if self._runner.vm.monitor_address != address or session.exited:
+                break
+        session.close()
+        self._forget(generation)
+
+    def _upscale_requested(self, generation: int) -> None:
+        runner = self._runner
+        if generation != self.generation or not runner.state.monitor.is_active:
+            return
+        runner.monitor_answered()
+        now = self._clock.monotonic()
+        if (
+            runner.last_upscale_request is not None
+            and now - runner.last_upscale_request < UPSCALE_REQUEST_GAP_S
+        ):
+            return
+        runner.last_upscale_request = now
+        runner.apply(MonitorUpscaleRequested(runner.now(), cpu=False, memory=True))
+        self._changed(runner)
+
+    def _answered(self, generation: int) -> None:
+        if generation == self.generation:
+            self._runner.monitor_answered()
+
+    def _exited(self, generation: int, reason: str) -> None:
+        if generation == self.generation:
+            self._say(f"disconnected: {reason}")
+            self._ended.set()
+
+    def _forget(self, generation: int) -> None:
+        if generation != self.generation:
+            return
+        self._session = None
+        self.generation += 1
+        if not self._runner.is_closed:
+            self._runner.apply(MonitorReset())
+            self._changed(self._runner)
+
+    def _say(self, what: str) -> None:
+        """Log once per distinct state, not per try."""
+        if what != self._last_problem:
+            self._last_problem = what
+            logger.info("monitor", extra={"vm": self._runner.key, "state": what[:200]})

@@ -1,0 +1,147 @@
+"""A VM's record in Redis: what the next owner goes on from, and what the command line shows.
+
+JSON, versioned; version N reads N-1. Sizes are `{"cpu_m", "mem"}`, times Unix milliseconds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from app.core.model import Millis
+from app.core.snapshot import from_snapshot, to_snapshot
+from app.core.state import State
+from app.errors import InvalidInput
+from app.ports.runtime import Clock
+from app.ports.store import BucketName, Intent, VmWrite
+from app.ports.vm import VirtualMachine
+from app.services.agent_settings import AgentSettings
+from app.services.audit import size_json
+from app.services.runner import Counters, Runner
+from app.services.vector_json import actions_json
+
+RECORD_VERSION = 1
+
+
+def build_write(runner: Runner) -> VmWrite:
+    """The runner's part of a commit; the pending audit entries are taken out of it."""
+    return VmWrite(
+        runner.key,
+        json.dumps(build_record(runner), separators=(",", ":")).encode(),
+        is_deleted=False,
+        events=runner.audit.take(),
+    )
+
+
+def build_record(runner: Runner) -> dict[str, object]:
+    """All that is worth keeping of a runner."""
+    vm, sampling, operation, counters = runner.vm, runner.sampling, runner.operation, runner.counters
+    mode_intent = runner.intents.get("mode")
+    return {
+        "v": RECORD_VERSION,
+        "key": runner.key,
+        "uid": vm.uid,
+        "bucket": runner.bucket,
+        "worker": runner.settings.worker,
+        "node": vm.node,
+        "snapshot": to_snapshot(runner.state),
+        "core_now_ms": runner.now(),
+        "platform": {
+            "use": size_json(vm.use),
+            "observed": size_json(vm.observed),
+            "min": size_json(vm.min),
+            "max": size_json(vm.max),
+            "slot_bytes": vm.slot_bytes,
+            "mode": vm.mode,
+            "monitor": vm.monitor,
+            "migrating": vm.migrating or runner.is_migrating_by_scheduler,
+            "endpoint_id": vm.endpoint_id,
+        },
+        "mode": runner.mode,
+        "mode_by": "platform" if mode_intent is None else mode_intent.author,
+        "pause": _pause_json(runner.pause),
+        "status": runner.status,
+        "status_reason": runner.status_reason,
+        "sample": {
+            "at_ms": sampling.at_ms,
+            "tried_ms": sampling.tried_ms,
+            "error": sampling.error,
+            "failures": sampling.failures,
+        },
+        "decision": {
+            "at_ms": runner.decided_ms,
+            "desired": size_json(runner.decided.desired or runner.state.vm.use),
+            "actions": actions_json(runner.plan),
+            "reasons": list(runner.plan.reasons),
+        },
+        "operation": None
+        if operation is None
+        else {
+            "kind": operation.kind,
+            "from": size_json(operation.origin),
+            "to": size_json(operation.target),
+            "since_ms": operation.since_ms,
+            "state": "not applied" if operation.is_overdue else "resizing",
+        },
+        "last": runner.last,
+        "intents": {kind: intent.intent_id for kind, intent in runner.intents.items()},
+        "counters": {name: getattr(counters, name) for name in Counters.__slots__},
+    }
+
+
+def _pause_json(pause: Intent | None) -> dict[str, object] | None:
+    if pause is None:
+        return None
+    return {
+        "until_ms": pause.until_ms,
+        "reason": pause.reason,
+        "author": pause.author,
+        "since_ms": pause.at_ms,
+    }
+
+
+def restore_runner(
+    raw: bytes, vm: VirtualMachine, bucket: BucketName, settings: AgentSettings, clock: Clock
+) -> Runner:
+    """A runner that goes on from an earlier owner's record.
+
+    Raises:
+        InvalidInput: the record can't be read, or is another VM's that had the same name: start anew.
+    """
+    record = parse_record(raw)
+    if record.get("uid") != vm.uid:
+        raise InvalidInput(vm.key, "the record is that of an earlier VM with this name")
+    snapshot = record.get("snapshot")
+    if not isinstance(snapshot, dict):
+        raise InvalidInput(f"{vm.key} .snapshot", "is missing")
+    state: State = from_snapshot(snapshot, clock.wall_ms())
+    runner = Runner(vm, bucket, settings, clock, state)
+    core_now = record.get("core_now_ms")
+    if isinstance(core_now, int):
+        runner.continue_from(Millis(core_now))
+    last = record.get("last")
+    runner.last = last if isinstance(last, dict) else None
+    counters = record.get("counters")
+    if isinstance(counters, dict):
+        for name in Counters.__slots__:
+            value = counters.get(name)
+            if isinstance(value, int) and value >= 0:
+                setattr(runner.counters, name, value)
+    return runner
+
+
+def parse_record(raw: bytes) -> Mapping[str, object]:
+    """Read a record's JSON.
+
+    Raises:
+        InvalidInput: not JSON, no object, or a version that we don't know.
+    """
+    try:
+        record = json.loads(raw)
+    except (ValueError, RecursionError) as err:
+        raise InvalidInput("record", "is not JSON") from err
+    if not isinstance(record, dict):
+        raise InvalidInput("record", "is no object")
+    if record.get("v") != RECORD_VERSION:
+        raise InvalidInput("record .v", f"is {record.get('v')!r}; this version reads {RECORD_VERSION}")
+    return record

@@ -1,0 +1,424 @@
+"""One VM's actor: its core state, and what the worker knows beside it.
+
+Every event of the VM is applied here, in its owner's process, one at a time: nothing in this module waits, so
+under cooperative concurrency each method is atomic. Nothing here does I/O; what leaves the process is committed
+first by whoever calls.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from app.core.actions import ActionSet, PluginRequest
+from app.core.decide import next_actions
+from app.core.events import (
+    Event,
+    MetricsArrived,
+    ModeChanged,
+    MonitorActive,
+    MonitorReset,
+    PlatformFailed,
+    PlatformObserved,
+    PlatformSuccessful,
+    PluginNewScheduler,
+    UpdatedVm,
+)
+from app.core.model import Metrics, Millis, Mode
+from app.core.resources import Resources
+from app.core.state import State, initial_state
+from app.core.transition import apply
+from app.ports.runtime import Clock, Monotonic
+from app.ports.store import BucketName, Intent
+from app.ports.vm import MonitorPolicy, VirtualMachine, VmKey
+from app.services.agent_settings import AgentSettings
+from app.services.audit import AuditLog
+from app.services.scaling_kind import describe_size
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Operation:
+    """A resize that the platform has accepted, or is being asked for.
+
+    Attributes:
+        deadline: until then the observed size should be `target`.
+        is_accepted: the platform said yes; only the observed size says that it was done.
+        is_overdue: shown as *not applied*.
+    """
+
+    kind: str
+    origin: Resources
+    target: Resources
+    why: str
+    since_ms: Millis
+    deadline: Monotonic
+    is_accepted: bool = False
+    is_overdue: bool = False
+
+
+@dataclass(slots=True)
+class Sampling:
+    """How polling this VM goes.
+
+    Attributes:
+        at_ms: time of the last good sample.
+        tried_ms: time of the last try.
+        error: why the last try gave no sample; None if it did.
+        failures: tries without a sample since the last good one.
+    """
+
+    at_ms: Millis | None = None
+    tried_ms: Millis | None = None
+    error: str | None = None
+    failures: int = 0
+
+
+@dataclass(slots=True)
+class Counters:
+    """Since the VM is known; kept in its record across owners."""
+
+    polls: int = 0
+    poll_failures: int = 0
+    upscales: int = 0
+    downscales: int = 0
+    denied: int = 0
+    failed: int = 0
+    not_applied: int = 0
+
+
+class Runner:
+    """One VM, from added to deleted.
+
+    Attributes:
+        plan: what may be done now; `decided` is what the core wants, whatever the operator says.
+        task_until: a scaling task is queued or running until then at most.
+        is_busy: its actions are being driven right now.
+        problem: the last failure that was logged and audited; the same one is not said twice.
+        is_ready: its real size is known; before, nothing is asked of anyone for it.
+        is_closed: it has been let go; nothing may be begun for it any more.
+    """
+
+    def __init__(
+        self,
+        vm: VirtualMachine,
+        bucket: BucketName,
+        settings: AgentSettings,
+        clock: Clock,
+        state: State | None = None,
+    ) -> None:
+        self.vm = vm
+        self.key: VmKey = vm.key
+        self.bucket = bucket
+        self.settings = settings
+        self._clock = clock
+        self._last_now: Millis = Millis(0)
+        self.state: State = state if state is not None else initial_state(vm.for_core(), settings.core)
+        self.audit = AuditLog(settings.worker)
+        self.sampling = Sampling()
+        self.counters = Counters()
+        self.operation: Operation | None = None
+        self.intents: dict[str, Intent] = {}
+        self.plan = ActionSet()
+        self.decided = ActionSet()
+        self.desired: Resources = self.state.vm.use
+        self.decided_ms: Millis = Millis(0)
+        self.last: dict[str, object] | None = None
+        self.started: Monotonic = clock.monotonic()
+        self.monitor_ok: Monotonic | None = None
+        self.status = "ok"
+        self.status_reason = ""
+        self.task_until: Monotonic | None = None
+        self.is_busy = False
+        self.is_closed = False
+        self.is_ready = False
+        self.is_migrating_by_scheduler = False
+        self.hold_until_ms: Millis | None = None
+        self.last_upscale_request: Monotonic | None = None
+        self.problem = ""
+        self._refusals: set[str] = set()
+        self.set_mode()
+
+    # --- time ---------------------------------------------------------------------------------------------
+
+    def now(self) -> Millis:
+        """Unix milliseconds, never lower than this VM's last one."""
+        self._last_now = max(self._last_now, self._clock.wall_ms())
+        return self._last_now
+
+    def continue_from(self, core_now: Millis) -> None:
+        """Take over from an earlier owner: `now` starts no lower than its last one, if that is sane."""
+        if core_now <= self._clock.wall_ms() + 60_000:
+            self._last_now = max(self._last_now, core_now)
+
+    # --- events -------------------------------------------------------------------------------------------
+
+    def apply(self, event: Event) -> str | None:
+        """Apply one event; the text says why it was refused, if it was."""
+        outcome = apply(self.state, event)
+        self.state = outcome.state
+        if (
+            outcome.refused is not None
+            and outcome.refused not in self._refusals
+            and len(self._refusals) < 100
+        ):
+            self._refusals.add(outcome.refused)
+            logger.warning("event refused", extra={"vm": self.key, "reason": outcome.refused})
+        return outcome.refused
+
+    def take_sample(self, metrics: Metrics) -> None:
+        """A good sample arrived."""
+        now = self.now()
+        if self.sampling.error is not None:
+            self.audit.add("metrics_ok", why=f"readable again after {self.sampling.failures} failed polls")
+        self.sampling = Sampling(at_ms=now, tried_ms=now)
+        self.counters.polls += 1
+        self.apply(MetricsArrived(metrics))
+        if (
+            self.vm.monitor is MonitorPolicy.NONE
+            and not self.state.monitor.is_active
+            and not self.is_observed
+        ):
+            self.apply(MonitorActive(True))
+
+    def reject_sample(self, problem: str) -> None:
+        """A poll gave nothing that can be believed; the last good sample stays."""
+        sampling = self.sampling
+        if sampling.error is None:
+            self.audit.add("metrics_rejected", why=problem)
+            logger.warning("no usable metrics", extra={"vm": self.key, "reason": problem})
+        sampling.tried_ms = self.now()
+        sampling.error = problem
+        sampling.failures += 1
+        self.counters.polls += 1
+        self.counters.poll_failures += 1
+
+    def update_vm(self, vm: VirtualMachine) -> None:
+        """The platform describes the VM anew; its observed size, if told, is taken in."""
+        if vm == self.vm:
+            return
+        was_migrating = self.vm.migrating
+        self.vm = vm
+        self.apply(UpdatedVm(vm.for_core()))
+        if was_migrating != vm.migrating:
+            self.audit.add("migrating" if vm.migrating else "migrated", why="the platform says so")
+        if not vm.migrating:
+            self.is_migrating_by_scheduler = self.is_migrating_by_scheduler and was_migrating is False
+        self.set_mode()
+        if vm.observed is not None:
+            self.observe(vm.observed)
+
+    def observe(self, size: Resources) -> None:
+        """The VM's real size, as seen at the platform: done, partly done, or changed by someone else."""
+        operation, use = self.operation, self.state.vm.use
+        if self.state.platform.ongoing is not None and operation is not None and operation.is_accepted:
+            if size == self.state.platform.ongoing:
+                self.apply(PlatformSuccessful())
+                self._complete(operation)
+            elif size != use:
+                self.apply(PlatformObserved(self.now(), size))
+            return
+        if self.state.platform.ongoing is not None or size == use:
+            return
+        self.apply(PlatformObserved(self.now(), size))
+        if operation is not None and size == operation.target:
+            self._complete(operation)
+        else:
+            self.audit.add("observed", origin=use, target=size, why="the real size is not the one we knew")
+
+    def check_overdue(self) -> bool:
+        """Give an accepted size up that was not observed in time; whether that has just happened."""
+        operation = self.operation
+        if operation is None or not operation.is_accepted or operation.is_overdue:
+            return False
+        if self._clock.monotonic() < operation.deadline:
+            return False
+        operation.is_overdue = True
+        now = self.now()
+        self.hold_until_ms = Millis(now + self.settings.core.platform_retry_wait)
+        self.apply(PlatformFailed(now))
+        self.counters.not_applied += 1
+        real = self.vm.real_size
+        if real != self.state.vm.use:
+            self.apply(PlatformObserved(now, real))
+        why = (
+            f"accepted, but {describe_size(self.state.vm)} observed after {self.settings.apply_timeout_s:g} s"
+        )
+        self.note("not_applied", operation.origin, operation.target, why, "not applied")
+        return True
+
+    def fail_operation(self, why: str) -> None:
+        """The platform refused or did not answer."""
+        self.apply(PlatformFailed(self.now()))
+        self.counters.failed += 1
+        if self.operation is not None:
+            self.note("failed", self.operation.origin, self.operation.target, why, "failed")
+            self.operation = None
+
+    def note(
+        self,
+        kind: str,
+        origin: Resources | None,
+        target: Resources | None,
+        why: str,
+        outcome: str | None = None,
+    ) -> None:
+        """Put a fact in the audit trail and remember it as the last one."""
+        entry = self.audit.add(kind, origin=origin, target=target, why=why, outcome=outcome)
+        self.last = {"at_ms": self.now(), **{name: entry[name] for name in ("kind", "from", "to", "why")}}
+
+    def _complete(self, operation: Operation) -> None:
+        self.operation = None
+        if operation.kind == "upscale":
+            self.counters.upscales += 1
+        else:
+            self.counters.downscales += 1
+        self.note(operation.kind, operation.origin, operation.target, operation.why, "observed")
+        logger.info(
+            "resize observed",
+            extra={"vm": self.key, "kind": operation.kind, "from": operation.origin, "to": operation.target},
+        )
+
+    @property
+    def awaits_observation(self) -> bool:
+        """Whether a size was accepted and neither seen nor given up."""
+        operation = self.operation
+        return (
+            operation is not None
+            and operation.is_accepted
+            and not operation.is_overdue
+            and not self.is_closed
+        )
+
+    # --- mode and pause -----------------------------------------------------------------------------------
+
+    @property
+    def mode(self) -> Mode:
+        """The mode in force: the operator's, else the platform's."""
+        intent = self.intents.get("mode")
+        return Mode(intent.value) if intent is not None else self.vm.mode
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether nothing at all may be asked of anyone for this VM."""
+        return self.mode is Mode.OBSERVE
+
+    @property
+    def pause(self) -> Intent | None:
+        """The standing pause, if any."""
+        return self.intents.get("pause")
+
+    def set_mode(self) -> None:
+        """Tell the core the mode in force."""
+        mode = self.mode
+        if mode is not self.state.mode or (mode is Mode.OBSERVE and self.state.observe_unit is None):
+            if mode is Mode.OBSERVE:
+                self.apply(MonitorReset())
+            self.apply(ModeChanged(mode, self.settings.compute_unit if mode is Mode.OBSERVE else None))
+
+    # --- deciding -----------------------------------------------------------------------------------------
+
+    def decide(self) -> ActionSet:
+        """Ask the core; `plan` is its answer without what the operator, a migration or caution forbid."""
+        now = self.now()
+        self.decided = next_actions(self.state, now)
+        self.decided_ms = now
+        self.plan = self._allowed(self.decided, now)
+        return self.plan
+
+    def obstacle(self, now: Millis) -> str | None:
+        """Why no change of size may be begun now, whatever the core wants; None: nothing forbids it."""
+        pause = self.pause
+        if pause is not None:
+            return (
+                f"paused by {pause.author}: {pause.reason}" if pause.reason else f"paused by {pause.author}"
+            )
+        if self.is_migrating_by_scheduler:
+            return "the scheduler says that the VM is about to migrate"
+        if self.hold_until_ms is not None:
+            if now < self.hold_until_ms:
+                return f"the last resize was not applied; tried again in {(self.hold_until_ms - now) / 1000:.1f} s"
+            self.hold_until_ms = None
+        return None
+
+    def _allowed(self, actions: ActionSet, now: Millis) -> ActionSet:
+        if self.is_observed:
+            return actions
+        if not self.is_ready:
+            return ActionSet(
+                desired=actions.desired, reasons=(*actions.reasons, "its real size is being read")
+            )
+        if self.vm.migrating:
+            return ActionSet(
+                desired=actions.desired,
+                reasons=(*actions.reasons, "the VM migrates: nothing is asked of anyone"),
+            )
+        obstacle = self.obstacle(now)
+        if obstacle is not None:
+            frozen = self._frozen_plan(now)
+            return replace(frozen, reasons=(*actions.reasons, obstacle))
+        if self.state.metrics is None and actions.has_requests:
+            return self._without_downscale(actions)
+        return actions
+
+    def _frozen_plan(self, now: Millis) -> ActionSet:
+        """What keeps the size in use alive: ticks, the permit given back, the monitor told; no resize."""
+        size = self.state.vm.use
+        if self.state.platform.ongoing is not None:
+            size = size.max(self.state.platform.ongoing)
+        frozen = replace(self.state, vm=replace(self.state.vm, min=size, max=size))
+        actions = next_actions(frozen, now)
+        plugin = actions.plugin
+        if plugin is not None and plugin.target.has_field_above(size):
+            plugin = PluginRequest(plugin.last_permit, plugin.target.min(size), plugin.metrics)
+        return replace(actions, plugin=plugin, platform=None, monitor_downscale=None)
+
+    def _without_downscale(self, actions: ActionSet) -> ActionSet:
+        """Before the first fresh sample nothing is made smaller (a new owner knows too little)."""
+        platform = actions.platform
+        shrinks = platform is not None and platform.target.has_field_below(platform.current)
+        if actions.monitor_downscale is None and not shrinks:
+            return actions
+        return replace(
+            actions,
+            platform=None if shrinks else platform,
+            monitor_downscale=None,
+            reasons=(*actions.reasons, "no downscale before a fresh sample"),
+        )
+
+    # --- status -------------------------------------------------------------------------------------------
+
+    def tell_scheduler_is_new(self) -> None:
+        """There is a scheduler, another than before."""
+        self.apply(PluginNewScheduler())
+
+    def monitor_answered(self) -> None:
+        """The monitor gave a sign of life."""
+        self.monitor_ok = self._clock.monotonic()
+
+    def update_status(self) -> None:
+        """Stuck or ok (`spec/agent.md`, "Runner"); each change is an event, once."""
+        is_stuck, reason = False, ""
+        needs_monitor = (
+            self.vm.monitor is MonitorPolicy.REQUIRED and not self.is_observed and not self.vm.migrating
+        )
+        if needs_monitor:
+            now = self._clock.monotonic()
+            if self.monitor_ok is None:
+                is_stuck = now - self.started > self.settings.grace_s
+                reason = f"no word from the monitor within {self.settings.grace_s:g} s of the start"
+            else:
+                is_stuck = now - self.monitor_ok > self.settings.silence_s
+                reason = f"no word from the monitor for over {self.settings.silence_s:g} s"
+        status = "stuck" if is_stuck else "ok"
+        if status != self.status:
+            self.status, self.status_reason = status, reason if is_stuck else ""
+            self.audit.add(
+                "stuck" if is_stuck else "recovered", why=reason if is_stuck else "the monitor answers"
+            )
+            logger.log(
+                logging.WARNING if is_stuck else logging.INFO,
+                "runner status changed",
+                extra={"vm": self.key, "status": status, "reason": self.status_reason},
+            )

@@ -1,0 +1,200 @@
+"""From a plan to what is done about it: tasks, ticks, timers, and driving a VM's actions.
+
+`dispatch` looks at the runner's plan and sends an `upscale` or `downscale` task, or drives a mere tick itself, or
+sets the timer. `drive` is the body of the task.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+
+from app.core.actions import ActionSet
+from app.errors import OwnershipLost, StoreUnavailable
+from app.ports.runtime import Clock, Concurrency, Monotonic, TaskQueue
+from app.services.agent_settings import MAX_SCALING_TASKS
+from app.services.executors import Executors
+from app.services.runner import Runner
+from app.services.scaling_kind import plan_target, scaling_kind, size_text
+from app.services.timers import Timers
+from app.services.why import why_text
+
+logger = logging.getLogger(__name__)
+
+TASK_EXPIRES_S = 10.0
+"""A scaling task not begun by then is dropped; the mark on its VM goes with it."""
+
+MAX_STEPS = 20
+"""Actions of one task; a plan that needs more goes on with the next tick."""
+
+RETRY_AFTER_OUTAGE_S = 1.0
+"""Pause before a VM whose write or task could not be sent is looked at again."""
+
+
+class Scaling:
+    """Dispatches and drives the plans of all runners of a worker.
+
+    Args:
+        commit: write one runner through, fenced.
+        lost: called with a runner whose bucket turned out to be another's.
+        crashed: called with a runner in which our own code failed.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        concurrency: Concurrency,
+        timers: Timers,
+        queue: TaskQueue,
+        executors: Executors,
+        commit: Callable[[Runner], None],
+        lost: Callable[[Runner], None],
+        crashed: Callable[[Runner, Exception], None],
+    ) -> None:
+        self._clock = clock
+        self._concurrency = concurrency
+        self._timers = timers
+        self._queue = queue
+        self._executors = executors
+        self._commit = commit
+        self._lost = lost
+        self._crashed = crashed
+        self._sent: dict[str, Monotonic] = {}
+        self._waiting: OrderedDict[str, Runner] = OrderedDict()
+        self.tasks_sent = 0
+
+    def consider(self, runner: Runner) -> None:
+        """Something happened to the VM: ask its core and act on the answer. Does not wait."""
+        if runner.is_closed:
+            return
+        runner.decide()
+        self.dispatch(runner)
+
+    def dispatch(self, runner: Runner) -> None:
+        """Act on the plan that the runner has. Does not wait."""
+        if runner.is_closed or runner.is_busy:
+            return
+        plan = runner.plan
+        if runner.is_observed or not plan.has_requests:
+            self._set_timer(runner, plan)
+            return
+        kind = scaling_kind(runner.state, plan)
+        if kind is None:
+            self._begin(runner)
+            self._concurrency.spawn(f"tick {runner.key}", lambda: self._drive(runner, None))
+        elif runner.task_until is None or self._clock.monotonic() >= runner.task_until:
+            runner.task_until = Monotonic(self._clock.monotonic() + TASK_EXPIRES_S)
+            self._waiting[runner.key] = runner
+            self._concurrency.spawn("send scaling tasks", self._send_waiting)
+
+    def run_task(self, runner: Runner, kind: str) -> str:
+        """The body of an `upscale` or `downscale` task: drive the VM; what came of it, for the log."""
+        self._sent.pop(runner.key, None)
+        if runner.is_closed or runner.is_busy:
+            return "not here any more" if runner.is_closed else "busy"
+        plan = runner.decide()
+        if scaling_kind(runner.state, plan) != kind:
+            runner.task_until = None
+            self.dispatch(runner)
+            return "the plan has changed"
+        self._begin(runner)
+        return self._drive(runner, kind)
+
+    def forget(self, runner: Runner) -> None:
+        """The runner is let go."""
+        self._timers.cancel(runner.key)
+        self._waiting.pop(runner.key, None)
+        self._sent.pop(runner.key, None)
+
+    def _begin(self, runner: Runner) -> None:
+        runner.is_busy = True
+        self._timers.cancel(runner.key)
+
+    def _drive(self, runner: Runner, kind: str | None) -> str:
+        """Carry out actions until none is left; the runner is busy and marked, and no longer after."""
+        outcome, pause = "done", None
+        try:
+            outcome = self._drive_steps(runner, kind)
+        except StoreUnavailable as err:
+            outcome, pause = f"Redis gave no answer: {err.problem}", RETRY_AFTER_OUTAGE_S
+        except OwnershipLost as err:
+            outcome = str(err)
+            self._lost(runner)
+        except Exception as err:  # noqa: BLE001 the edge of a task: one VM's failure harms no other
+            outcome = f"failed: {err}"
+            self._crashed(runner, err)
+        finally:
+            runner.is_busy = False
+            if kind is not None:
+                runner.task_until = None
+            if pause is not None:
+                self._timers.set(runner.key, pause)
+            else:
+                self.consider(runner)
+            if self._waiting:
+                self._concurrency.spawn("send scaling tasks", self._send_waiting)
+        return outcome
+
+    def _drive_steps(self, runner: Runner, kind: str | None) -> str:
+        steps = 0
+        plan = runner.plan
+        while plan.has_requests and not runner.is_closed and steps < MAX_STEPS:
+            if kind is None and scaling_kind(runner.state, plan) is not None:
+                break
+            self._perform(runner, plan)
+            steps += 1
+            plan = runner.decide()
+        if not runner.is_closed:
+            self._commit(runner)
+        return f"{steps} steps"
+
+    def _perform(self, runner: Runner, plan: ActionSet) -> None:
+        """The first action of the plan; the core is asked again before the next."""
+        if plan.plugin is not None:
+            self._executors.ask_scheduler(runner, plan.plugin)
+        elif plan.platform is not None:
+            self._executors.patch(runner, plan.platform, why_text(runner))
+        elif plan.monitor_upscale is not None:
+            self._executors.tell_monitor(runner, plan.monitor_upscale)
+        elif plan.monitor_downscale is not None:
+            self._executors.ask_monitor(runner, plan.monitor_downscale)
+
+    def _set_timer(self, runner: Runner, plan: ActionSet) -> None:
+        if plan.wait is not None and not runner.is_observed:
+            self._timers.set(runner.key, plan.wait / 1000)
+
+    def _send_waiting(self) -> None:
+        """Send tasks for waiting VMs while there is room under the limit."""
+        now = self._clock.monotonic()
+        for key in [key for key, until in self._sent.items() if until <= now]:
+            del self._sent[key]
+        while self._waiting and len(self._sent) < MAX_SCALING_TASKS:
+            _, runner = self._waiting.popitem(last=False)
+            kind = scaling_kind(runner.state, runner.plan)
+            if runner.is_closed or runner.is_busy or kind is None:
+                runner.task_until = None
+                self.dispatch(runner)
+                continue
+            self._sent[runner.key] = Monotonic(now + TASK_EXPIRES_S)
+            runner.task_until = Monotonic(now + TASK_EXPIRES_S)
+            self._send(runner, kind)
+
+    def _send(self, runner: Runner, kind: str) -> None:
+        slot_bytes = runner.vm.slot_bytes
+        try:
+            self._queue.send_scaling(
+                kind,
+                runner.bucket,
+                runner.key,
+                size_from=size_text(runner.state.vm.use, slot_bytes),
+                size_to=size_text(plan_target(runner.state, runner.plan), slot_bytes),
+                reason=why_text(runner),
+                expires_s=TASK_EXPIRES_S,
+            )
+            self.tasks_sent += 1
+        except StoreUnavailable as err:
+            logger.warning("scaling task not sent", extra={"vm": runner.key, "reason": err.problem})
+            self._sent.pop(runner.key, None)
+            runner.task_until = None
+            self._timers.set(runner.key, RETRY_AFTER_OUTAGE_S)

@@ -1,0 +1,50 @@
+"""What kind of task a plan calls for, and sizes as text."""
+
+from __future__ import annotations
+
+from app.core.actions import ActionSet
+from app.core.model import CoreVm
+from app.core.resources import Resources
+from app.core.state import State
+
+UPSCALE = "upscale"
+DOWNSCALE = "downscale"
+
+
+def size_text(size: Resources, slot_bytes: int) -> str:
+    """Such as `1.25 CPU, 3 GiB`; exact, no rounding of CPU."""
+    return f"{size.cpu / 1000:g} CPU, {size.mem * slot_bytes / 2**30:g} GiB"
+
+
+def describe_size(vm: CoreVm) -> str:
+    """What a VM uses, as text."""
+    return size_text(vm.use, vm.slot_bytes)
+
+
+def scaling_kind(state: State, plan: ActionSet) -> str | None:
+    """`upscale` if any field grows, else `downscale`; None for what changes no size.
+
+    A scheduler's tick, and the same question again after it was refused, are no scaling operation: the owner
+    asks them itself, without a task.
+    """
+    use = state.vm.use
+    if plan.platform is not None:
+        return UPSCALE if plan.platform.target.has_field_above(use) else DOWNSCALE
+    if plan.monitor_upscale is not None:
+        return UPSCALE
+    if plan.monitor_downscale is not None:
+        return DOWNSCALE
+    if plan.plugin is None:
+        return None
+    last = state.plugin.last_request
+    if last is None or plan.plugin.target == last.resources:
+        return None
+    return UPSCALE if plan.plugin.target.has_field_above(last.resources) else DOWNSCALE
+
+
+def plan_target(state: State, plan: ActionSet) -> Resources:
+    """The size that a plan is about."""
+    for step in (plan.platform, plan.monitor_downscale, plan.plugin, plan.monitor_upscale):
+        if step is not None:
+            return step.target
+    return state.vm.use

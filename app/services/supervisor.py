@@ -1,0 +1,359 @@
+"""Which VMs this worker runs: runners begin and end with the buckets it holds and with the fleet's VMs."""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+
+from app.cluster.ring import BucketSet
+from app.core.events import MetricsArrived, MonitorReset, PlatformFailed, PluginGone
+from app.errors import InvalidInput, OwnershipLost, PeerError, StoreUnavailable
+from app.ports.peers import MetricsSource, MonitorConnector
+from app.ports.platform import Platform
+from app.ports.runtime import Clock, Concurrency, Signal
+from app.ports.store import BucketName, FencingToken, StateStore, VmWrite
+from app.ports.vm import MonitorPolicy, VirtualMachine, VmKey
+from app.services.agent_settings import AgentSettings
+from app.services.committing import BucketCommitter
+from app.services.guarding import Guards
+from app.services.inventory import Inventory
+from app.services.monitor_link import MonitorLink
+from app.services.record import restore_runner
+from app.services.runner import Runner
+
+logger = logging.getLogger(__name__)
+
+BEGIN_AT_ONCE = 8
+"""VMs of one bucket whose real size is read at the same time after a take-over."""
+
+FINISH_WITHIN_S = 5.0
+"""How long a hand-over waits for the actions under way."""
+
+
+class _Bucket:
+    """A held bucket: its runners, its committer, and records that wait for their VM to be listed."""
+
+    def __init__(
+        self, token: FencingToken, committer: BucketCommitter, records: Mapping[VmKey, bytes]
+    ) -> None:
+        self.token = token
+        self.committer = committer
+        self.records = dict(records)
+        self.runners: dict[VmKey, Runner] = {}
+        self.is_taken_over = bool(records)
+        self.is_releasing = False
+
+
+class Supervisor:
+    """Holds the runners of the buckets that this worker owns.
+
+    Args:
+        consider: ask a runner's core again and act on it; does not wait.
+        forget: a runner is let go.
+    """
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        clock: Clock,
+        concurrency: Concurrency,
+        ring: BucketSet,
+        store: StateStore,
+        guards: Guards,
+        peers: tuple[Platform, MonitorConnector, MetricsSource],
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._concurrency = concurrency
+        self._ring = ring
+        self._store = store
+        self._guards = guards
+        self._platform, self._connector, self._source = peers
+        self._buckets: dict[BucketName, _Bucket] = {}
+        self._links: dict[VmKey, MonitorLink] = {}
+        self._has_scheduler: Callable[[], bool] = lambda: False
+        self._consider: Callable[[Runner], None] = lambda runner: None
+        self._forget: Callable[[Runner], None] = lambda runner: None
+        self.inventory = Inventory(
+            self._platform,
+            self._vm_updated,
+            self._vm_removed,
+            self._whole_list_read,
+            _spread(settings.worker),
+        )
+
+    def connect(
+        self,
+        consider: Callable[[Runner], None],
+        forget: Callable[[Runner], None],
+        has_scheduler: Callable[[], bool],
+    ) -> None:
+        """Name whom runners are handed to; called once, before anything runs."""
+        self._consider, self._forget, self._has_scheduler = consider, forget, has_scheduler
+
+    # --- look-ups -----------------------------------------------------------------------------------------
+
+    def runners(self) -> list[Runner]:
+        """All runners of this worker."""
+        return [runner for bucket in self._buckets.values() for runner in bucket.runners.values()]
+
+    def runners_of(self, bucket: BucketName) -> list[Runner]:
+        """The runners of one bucket; none while it isn't held or its records are being read."""
+        held = self._buckets.get(bucket)
+        return [] if held is None or held.is_releasing else list(held.runners.values())
+
+    def runner(self, bucket: BucketName, key: VmKey) -> Runner | None:
+        """One VM's runner, if it is here."""
+        held = self._buckets.get(bucket)
+        return None if held is None or held.is_releasing else held.runners.get(key)
+
+    def bucket_of(self, key: VmKey) -> BucketName:
+        """The bucket that a VM belongs to."""
+        return BucketName(self._ring.owner(key))
+
+    def link(self, runner: Runner) -> MonitorLink | None:
+        """The connection to a VM's monitor."""
+        return self._links.get(runner.key)
+
+    def commit(self, bucket: BucketName, runners: Iterable[Runner]) -> None:
+        """Write runners of one bucket through, fenced.
+
+        Raises:
+            OwnershipLost: the bucket isn't ours any more.
+            StoreUnavailable: no answer from Redis.
+        """
+        held = self._buckets.get(bucket)
+        if held is None:
+            raise OwnershipLost(bucket, "is not held here")
+        self._guards.guard(bucket).check()
+        held.committer.commit(runners)
+
+    # --- buckets ------------------------------------------------------------------------------------------
+
+    def acquired(self, bucket: BucketName, token: FencingToken) -> None:
+        """A lease was won: fence out the earlier owner, read the records, begin.
+
+        Raises:
+            StoreUnavailable: the bucket can't be begun; let it go.
+            OwnershipLost: someone newer has it already.
+        """
+        self._store.raise_fence(bucket, token)
+        records = self._store.load(bucket)
+
+        def send(writes: list[VmWrite]) -> None:
+            self._store.commit(bucket, token, writes)
+
+        self._buckets[bucket] = _Bucket(token, BucketCommitter(send, self._concurrency), records)
+        logger.info("bucket taken", extra={"bucket": bucket, "token": token, "records": len(records)})
+        self._begin(bucket, [vm for vm in self.inventory.vms.values() if self._ring.owner(vm.key) == bucket])
+        if self.inventory.is_ready:
+            self._drop_orphans(bucket)
+
+    def lost(self, bucket: BucketName) -> None:
+        """The lease is gone: stop at once, close connections, write nothing."""
+        held = self._buckets.pop(bucket, None)
+        if held is None:
+            return
+        for runner in held.runners.values():
+            self._close(runner)
+        logger.warning("bucket lost", extra={"bucket": bucket, "vms": len(held.runners)})
+
+    def releasing(self, bucket: BucketName) -> None:
+        """The lease is about to be handed over: finish what runs, save, stop."""
+        held = self._buckets.get(bucket)
+        if held is None:
+            return
+        held.is_releasing = True
+        deadline = self._clock.monotonic() + FINISH_WITHIN_S
+        runners = list(held.runners.values())
+        while any(runner.is_busy for runner in runners) and self._clock.monotonic() < deadline:
+            self._concurrency.sleep(0.02)
+        try:
+            self.commit(bucket, runners)
+        except (OwnershipLost, StoreUnavailable) as err:
+            logger.warning("bucket not saved at hand-over", extra={"bucket": bucket, "reason": str(err)})
+        for runner in runners:
+            self._close(runner)
+        self._buckets.pop(bucket, None)
+        logger.info("bucket handed over", extra={"bucket": bucket, "vms": len(runners)})
+
+    def crashed(self, runner: Runner, err: Exception) -> None:
+        """Our own code failed in a runner: it is begun anew after a pause, the others go on."""
+        logger.error("runner failed", extra={"vm": runner.key}, exc_info=err)
+        held = self._buckets.get(runner.bucket)
+        if runner.is_closed or held is None or held.runners.get(runner.key) is not runner:
+            return
+        runner.status, runner.status_reason = "panicked", f"{type(err).__name__}: {err}"
+        runner.audit.add("failed", why=f"our own error: {runner.status_reason}")
+        ran_s = self._clock.monotonic() - runner.started
+        low, high = self._settings.restart_min_wait_s, self._settings.restart_max_wait_s
+        pause = 0.0 if ran_s > high else low + (high - low) * _spread(f"{runner.key} {runner.counters.polls}")
+
+        def restart() -> None:
+            try:
+                self.commit(runner.bucket, [runner])
+            except (OwnershipLost, StoreUnavailable) as problem:
+                logger.warning("failed runner not saved", extra={"vm": runner.key, "reason": str(problem)})
+            self._close(runner)
+            self._concurrency.sleep(pause)
+            if self._buckets.get(runner.bucket) is held and held.runners.get(runner.key) is runner:
+                del held.runners[runner.key]
+                if runner.key in self.inventory.vms:
+                    self._begin(runner.bucket, [self.inventory.vms[runner.key]])
+
+        self._concurrency.spawn(f"restart {runner.key}", restart)
+
+    # --- VMs ----------------------------------------------------------------------------------------------
+
+    def _vm_updated(self, vm: VirtualMachine) -> None:
+        bucket = self.bucket_of(vm.key)
+        held = self._buckets.get(bucket)
+        if held is None or held.is_releasing:
+            return
+        runner = held.runners.get(vm.key)
+        if runner is None:
+            self._begin(bucket, [vm])
+            return
+        was_linked = runner.key in self._links
+        runner.update_vm(vm)
+        if was_linked != self._wants_link(runner):
+            self.relink(runner)
+        self._consider(runner)
+
+    def _vm_removed(self, key: VmKey) -> None:
+        bucket = self.bucket_of(key)
+        held = self._buckets.get(bucket)
+        runner = None if held is None else held.runners.pop(key, None)
+        if held is None or runner is None:
+            return
+        runner.audit.add("deleted", why="the platform no longer has it")
+        self._close(runner)
+        if runner.vm.metrics is not None:
+            self._source.forget(runner.vm.metrics)
+        self._delete(bucket, held, [VmWrite(key, None, is_deleted=True, events=runner.audit.take())])
+        logger.info("VM gone", extra={"vm": key})
+
+    def _delete(self, bucket: BucketName, held: _Bucket, deletions: list[VmWrite]) -> None:
+        def run() -> None:
+            try:
+                self._guards.guard(bucket).check()
+                held.committer.commit([], deletions)
+            except (OwnershipLost, StoreUnavailable) as err:
+                logger.warning("record not deleted", extra={"bucket": bucket, "reason": str(err)})
+                held.records.update((write.key, b"") for write in deletions)
+
+        self._concurrency.spawn(f"delete records of {bucket}", run)
+
+    def _whole_list_read(self) -> None:
+        for bucket in list(self._buckets):
+            self._drop_orphans(bucket)
+
+    def _drop_orphans(self, bucket: BucketName) -> None:
+        """Records of VMs that went while nobody owned the bucket."""
+        held = self._buckets[bucket]
+        orphans = [key for key in held.records if key not in self.inventory.vms]
+        if orphans:
+            for key in orphans:
+                del held.records[key]
+            self._delete(bucket, held, [VmWrite(key, None, is_deleted=True) for key in orphans])
+
+    def _begin(self, bucket: BucketName, vms: list[VirtualMachine]) -> None:
+        """Start runners; the real size of those taken over is read before anything is asked for them."""
+        held = self._buckets[bucket]
+        todo: deque[tuple[Runner, bool]] = deque()
+        for vm in vms:
+            raw = held.records.pop(vm.key, None)
+            runner = self._make(vm, bucket, raw)
+            held.runners[vm.key] = runner
+            todo.append((runner, raw is not None))
+        for _ in range(min(BEGIN_AT_ONCE, len(todo))):
+            self._concurrency.spawn(f"begin VMs of {bucket}", lambda: self._begin_all(todo))
+
+    def _begin_all(self, todo: deque[tuple[Runner, bool]]) -> None:
+        while todo:
+            runner, is_taken_over = todo.popleft()
+            try:
+                if is_taken_over:
+                    self._read_real_size(runner)
+            except OwnershipLost:
+                continue
+            if not runner.is_closed:
+                runner.is_ready = True
+                self.relink(runner)
+                self._consider(runner)
+
+    def _make(self, vm: VirtualMachine, bucket: BucketName, raw: bytes | None) -> Runner:
+        runner = None
+        if raw:
+            try:
+                runner = restore_runner(raw, vm, bucket, self._settings, self._clock)
+            except InvalidInput as err:
+                logger.warning("record not used", extra={"vm": vm.key, "reason": str(err)})
+        if runner is None:
+            runner = Runner(vm, bucket, self._settings, self._clock)
+            runner.audit.add("added", why="the platform has it", target=vm.real_size)
+        else:
+            runner.apply(MonitorReset())
+            runner.apply(MetricsArrived(None))
+            if runner.state.platform.ongoing is not None:
+                runner.apply(PlatformFailed(runner.now()))
+            runner.audit.add("taken_over", why="the bucket has a new owner")
+            runner.update_vm(vm)
+        if self._has_scheduler():
+            runner.tell_scheduler_is_new()
+        else:
+            runner.apply(PluginGone())
+        return runner
+
+    def _read_real_size(self, runner: Runner) -> None:
+        limit_s = self._guards.guard(runner.bucket).limit_s(self._settings.platform_timeout_s)
+        try:
+            runner.observe(self._platform.read_size(runner.vm, timeout_s=limit_s))
+        except PeerError as err:
+            logger.warning("real size not read at take-over", extra={"vm": runner.key, "reason": str(err)})
+            if runner.vm.observed is not None:
+                runner.observe(runner.vm.observed)
+
+    def relink(self, runner: Runner) -> None:
+        """Connect to the VM's monitor, or leave it, as its mode and policy say now."""
+        link = self._links.get(runner.key)
+        if link is not None and not self._wants_link(runner):
+            del self._links[runner.key]
+            link.stop()
+        elif link is None and self._wants_link(runner) and runner.is_ready and not runner.is_closed:
+            link = MonitorLink(
+                runner,
+                self._connector,
+                lambda: self._guards.guard(runner.bucket),
+                self._clock,
+                self._concurrency,
+                self._consider,
+                _spread(runner.key),
+            )
+            self._links[runner.key] = link
+            link.start()
+
+    def _wants_link(self, runner: Runner) -> bool:
+        return (
+            runner.vm.monitor is MonitorPolicy.REQUIRED
+            and runner.vm.monitor_address is not None
+            and not runner.is_observed
+        )
+
+    def _close(self, runner: Runner) -> None:
+        runner.is_closed = True
+        self._forget(runner)
+        link = self._links.pop(runner.key, None)
+        if link is not None:
+            link.stop()
+
+    def run_inventory(self, stop: Signal) -> None:
+        """Follow the platform's VMs until stopped."""
+        self.inventory.run(stop)
+
+
+def _spread(name: str) -> float:
+    """A number between 0 and 1 that is a name's own."""
+    return (zlib.crc32(name.encode()) & 0xFFFF) / 0xFFFF

@@ -1,0 +1,53 @@
+"""Operators' intents, taken up by the owner at its tick: pause and mode, each with an entry in the audit trail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from app.ports.store import Intent
+from app.services.runner import Runner
+
+ALL_VMS = "*"
+"""An intent for every VM of its bucket; a VM's own intent goes before it."""
+
+
+def take_up(intents: Sequence[Intent], runners: Iterable[Runner]) -> list[Runner]:
+    """Give each runner the intents that stand for it now; those for which something changed.
+
+    Called at each tick with all standing intents of the bucket: one that is missing was taken back or has ended.
+    """
+    by_target: dict[str, dict[str, Intent]] = {}
+    for intent in intents:
+        by_target.setdefault(intent.target, {})[intent.kind] = intent
+    for_all = by_target.get(ALL_VMS, {})
+    changed = []
+    for runner in runners:
+        standing = {**for_all, **by_target.get(runner.key, {})}
+        wanted = {
+            kind: intent
+            for kind, intent in standing.items()
+            if not (kind == "pause" and intent.value != "on")
+        }
+        if wanted != runner.intents:
+            _change(runner, wanted)
+            changed.append(runner)
+    return changed
+
+
+def _change(runner: Runner, wanted: dict[str, Intent]) -> None:
+    before, runner.intents = runner.intents, wanted
+    for kind in sorted({*before, *wanted}):
+        old, new = before.get(kind), wanted.get(kind)
+        if old == new:
+            continue
+        if kind == "pause":
+            _note(runner, "paused" if new else "resumed", new, "no pause stands any more")
+        elif kind == "mode":
+            value = new.value if new else runner.vm.mode
+            _note(runner, "mode", new, "as the platform says", f"{value}: ")
+    runner.set_mode()
+
+
+def _note(runner: Runner, kind: str, intent: Intent | None, otherwise: str, prefix: str = "") -> None:
+    why = otherwise if intent is None else intent.reason or "no reason given"
+    runner.audit.add(kind, why=prefix + why, who=None if intent is None else intent.author)

@@ -1,0 +1,78 @@
+"""The Celery app: settings, beat's one entry, boot steps. Importing it reads the configuration, and no more."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from celery import Celery
+
+from app.config import Settings, load_settings
+from app.config.own_sections import RedisSettings
+from app.errors import ConfigurationError
+from app.services.agent_settings import MAX_SCALING_TASKS
+from workers.broker import broker_url, transport_options
+from workers.steps import AgentStep, QueuesStep
+
+SHARED_QUEUE = "vmscaler"
+"""The queue that every worker consumes beside those of its buckets."""
+
+SHORTEST_BEAT_S = 0.05
+
+
+def _load() -> Settings:
+    """The configuration; a wrong one ends the process with one line per mistake."""
+    try:
+        return load_settings(os.environ.get("CONFIG_PATH"), os.environ)
+    except ConfigurationError as err:
+        sys.exit("\n".join(f"vmscaler: {err.source}: {problem}" for problem in err.problems))
+
+
+def _beat_interval_s(settings: Settings) -> float:
+    """Ten times a period, and at least every half second."""
+    return max(min(settings.metrics.seconds_between_requests / 10, 0.5), SHORTEST_BEAT_S)
+
+
+def _make(settings: Settings) -> Celery:
+    url = broker_url(settings)
+    celery = Celery("vmscaler", broker=url, include=["workers.tasks.ticks", "workers.tasks.scaling"])
+    buckets = settings.ownership.buckets
+    celery.conf.update(
+        accept_content=["json"],
+        task_serializer="json",
+        event_serializer="json",
+        task_ignore_result=True,
+        task_acks_late=False,
+        task_default_queue=SHARED_QUEUE,
+        task_track_started=False,
+        worker_prefetch_multiplier=1,
+        # A full pool blocks the consumer, queue changes included: above the number of tasks that can exist.
+        worker_concurrency=2 * buckets + MAX_SCALING_TASKS + 16,
+        worker_send_task_events=True,
+        worker_hijack_root_logger=False,
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        result_backend_thread_safe=True,
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        broker_transport_options=transport_options(settings, RedisSettings().prefix),
+        broker_pool_limit=10,
+        beat_scheduler="redbeat.RedBeatScheduler",
+        beat_max_loop_interval=1,
+        redbeat_redis_url=settings.redis.connection_url().reveal(),
+        redbeat_key_prefix=f"{settings.key_prefix}:beat:",
+        redbeat_lock_timeout=5,
+        beat_schedule={
+            "tick": {
+                "task": "vmscaler.tick",
+                "schedule": _beat_interval_s(settings),
+                "options": {"queue": SHARED_QUEUE, "expires": settings.metrics.seconds_between_requests},
+            }
+        },
+    )
+    celery.vmscaler_settings = settings
+    celery.steps["worker"].add(AgentStep)
+    celery.steps["consumer"].add(QueuesStep)
+    return celery
+
+
+app = _make(_load())

@@ -1,0 +1,36 @@
+"""The rhythm: beat sends `tick`, `tick` sends `poll_bucket` to the buckets whose turn it is."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from celery import Task
+
+from app.errors import StoreUnavailable
+from app.ports.store import BucketName
+from workers.celery_app import app
+
+logger = logging.getLogger(__name__)
+
+
+@app.task(bind=True, name="vmscaler.tick", send_events=False)  # type: ignore[untyped-decorator]
+def tick(self: Task[Any, Any]) -> None:
+    """Send a poll to each bucket whose turn has come."""
+    settings = app.vmscaler_settings
+    agent = app.vmscaler_agent
+    period_s = settings.metrics.seconds_between_requests
+    try:
+        due = agent.due_buckets(settings.ownership.buckets)
+    except StoreUnavailable as err:
+        logger.warning("tick without effect", extra={"reason": err.problem})
+        return
+    for bucket, seq in due:
+        poll_bucket.apply_async((bucket, seq), queue=bucket, expires=period_s, retry=False)
+
+
+@app.task(name="vmscaler.poll_bucket", send_events=False)  # type: ignore[untyped-decorator]
+def poll_bucket(bucket: str, seq: int) -> None:
+    """Poll the VMs of one bucket; a seq that is not newer is skipped."""
+    outcome = app.vmscaler_agent.poll_bucket(BucketName(bucket), seq)
+    logger.debug("bucket polled", extra={"bucket": bucket, "seq": seq, "outcome": outcome})
