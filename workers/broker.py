@@ -24,8 +24,8 @@ def broker_url(settings: Settings) -> str:
 def transport_options(settings: Settings, default_prefix: str) -> dict[str, object]:
     """Options of kombu's Redis transport.
 
-    `ack_emulation` off: nothing here rests on redelivery, which does not work under gevent, and it triples the
-    cost of a task. A prefix other than the default one stands before Celery's own keys too.
+    `ack_emulation` off: nothing here rests on redelivery, which does not work under gevent, and it triples
+    the cost of a task. A prefix other than the default one stands before Celery's own keys too.
     """
     options: dict[str, object] = {
         "ack_emulation": False,

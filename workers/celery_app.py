@@ -1,4 +1,4 @@
-"""The Celery app: settings, beat's one entry, boot steps. Importing it reads the configuration, and no more."""
+"""The Celery app: settings, beat's one entry, boot steps. Importing it reads the configuration, no more."""
 
 from __future__ import annotations
 

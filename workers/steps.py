@@ -1,4 +1,4 @@
-"""Boot steps: the agent lives as long as the worker; its queues follow the leases, whatever the consumer does.
+"""Boot steps: the agent lives as long as the worker; its queues follow the leases.
 
 The consumer is taken down and set up again at each loss of Redis, the agent is not.
 """

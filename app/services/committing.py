@@ -1,7 +1,7 @@
 """Fenced commits of one bucket: one at a time, in order, many VMs in one call.
 
-Whoever asks while a commit is under way joins the next one, so that the order of writes is that of the calls and
-a busy bucket pays for one round trip, not for one per VM.
+Whoever asks while a commit is under way joins the next one, so that the order of writes is that of the
+calls and a busy bucket pays for one round trip, not for one per VM.
 """
 
 from __future__ import annotations

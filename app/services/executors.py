@@ -1,7 +1,7 @@
 """Carry out one action of a VM: permit, patch, monitor.
 
-Each follows the same order: check the lease, tell the core that it starts, commit (fenced), do it within the lease's
-time, tell the core how it ended. Nothing leaves the process before its commit.
+Each follows the same order: check the lease, tell the core that it starts, commit (fenced), do it within the
+lease's time, tell the core how it ended. Nothing leaves the process before its commit.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ from app.services.agent_settings import AgentSettings
 from app.services.guarding import Guard, Guards
 from app.services.monitor_link import MonitorLink
 from app.services.own_monitor import judge_downscale
-from app.services.runner import Operation, Runner
+from app.services.runner import Runner
 from app.services.scaling_kind import DOWNSCALE, UPSCALE, size_text
 from app.services.scheduler_link import SchedulerLink
+from app.services.tracking import Operation
 
 logger = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """One tick of a bucket: fetch every VM's page, parse, apply, commit in batches, dispatch.
 
-Nothing sleeps here and no VM waits for a slow neighbour: at most 32 polls at once a worker, those that have waited
-over 0.2 s for their peer not counted; a commit every 50 VMs or 100 ms; decisions follow at once.
+Nothing sleeps here and no VM waits for a slow neighbour: at most 32 polls at once a worker, those that have
+waited over 0.2 s for their peer not counted; a commit every 50 VMs or 100 ms; decisions follow at once.
 """
 
 from __future__ import annotations

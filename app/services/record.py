@@ -17,7 +17,8 @@ from app.ports.store import BucketName, Intent, VmWrite
 from app.ports.vm import VirtualMachine
 from app.services.agent_settings import AgentSettings
 from app.services.audit import size_json
-from app.services.runner import Counters, Runner
+from app.services.runner import Runner
+from app.services.tracking import Counters
 from app.services.vector_json import actions_json
 
 RECORD_VERSION = 1

@@ -1,16 +1,15 @@
 """One VM's actor: its core state, and what the worker knows beside it.
 
-Every event of the VM is applied here, in its owner's process, one at a time: nothing in this module waits, so
-under cooperative concurrency each method is atomic. Nothing here does I/O; what leaves the process is committed
+Every event of the VM is applied here, in its owner's process, one at a time: nothing in this module waits,
+so under cooperative concurrency each method is atomic. Nothing here does I/O; what leaves the process is committed
 first by whoever calls.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
 
-from app.core.actions import ActionSet, PluginRequest
+from app.core.actions import ActionSet
 from app.core.decide import next_actions
 from app.core.events import (
     Event,
@@ -33,59 +32,11 @@ from app.ports.store import BucketName, Intent
 from app.ports.vm import MonitorPolicy, VirtualMachine, VmKey
 from app.services.agent_settings import AgentSettings
 from app.services.audit import AuditLog
+from app.services.restraint import restrain
 from app.services.scaling_kind import describe_size
+from app.services.tracking import Counters, Operation, Sampling
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class Operation:
-    """A resize that the platform has accepted, or is being asked for.
-
-    Attributes:
-        deadline: until then the observed size should be `target`.
-        is_accepted: the platform said yes; only the observed size says that it was done.
-        is_overdue: shown as *not applied*.
-    """
-
-    kind: str
-    origin: Resources
-    target: Resources
-    why: str
-    since_ms: Millis
-    deadline: Monotonic
-    is_accepted: bool = False
-    is_overdue: bool = False
-
-
-@dataclass(slots=True)
-class Sampling:
-    """How polling this VM goes.
-
-    Attributes:
-        at_ms: time of the last good sample.
-        tried_ms: time of the last try.
-        error: why the last try gave no sample; None if it did.
-        failures: tries without a sample since the last good one.
-    """
-
-    at_ms: Millis | None = None
-    tried_ms: Millis | None = None
-    error: str | None = None
-    failures: int = 0
-
-
-@dataclass(slots=True)
-class Counters:
-    """Since the VM is known; kept in its record across owners."""
-
-    polls: int = 0
-    poll_failures: int = 0
-    upscales: int = 0
-    downscales: int = 0
-    denied: int = 0
-    failed: int = 0
-    not_applied: int = 0
 
 
 class Runner:
@@ -324,68 +275,8 @@ class Runner:
         now = self.now()
         self.decided = next_actions(self.state, now)
         self.decided_ms = now
-        self.plan = self._allowed(self.decided, now)
+        self.plan = restrain(self, self.decided, now)
         return self.plan
-
-    def obstacle(self, now: Millis) -> str | None:
-        """Why no change of size may be begun now, whatever the core wants; None: nothing forbids it."""
-        pause = self.pause
-        if pause is not None:
-            return (
-                f"paused by {pause.author}: {pause.reason}" if pause.reason else f"paused by {pause.author}"
-            )
-        if self.is_migrating_by_scheduler:
-            return "the scheduler says that the VM is about to migrate"
-        if self.hold_until_ms is not None:
-            if now < self.hold_until_ms:
-                return f"the last resize was not applied; tried again in {(self.hold_until_ms - now) / 1000:.1f} s"
-            self.hold_until_ms = None
-        return None
-
-    def _allowed(self, actions: ActionSet, now: Millis) -> ActionSet:
-        if self.is_observed:
-            return actions
-        if not self.is_ready:
-            return ActionSet(
-                desired=actions.desired, reasons=(*actions.reasons, "its real size is being read")
-            )
-        if self.vm.migrating:
-            return ActionSet(
-                desired=actions.desired,
-                reasons=(*actions.reasons, "the VM migrates: nothing is asked of anyone"),
-            )
-        obstacle = self.obstacle(now)
-        if obstacle is not None:
-            frozen = self._frozen_plan(now)
-            return replace(frozen, reasons=(*actions.reasons, obstacle))
-        if self.state.metrics is None and actions.has_requests:
-            return self._without_downscale(actions)
-        return actions
-
-    def _frozen_plan(self, now: Millis) -> ActionSet:
-        """What keeps the size in use alive: ticks, the permit given back, the monitor told; no resize."""
-        size = self.state.vm.use
-        if self.state.platform.ongoing is not None:
-            size = size.max(self.state.platform.ongoing)
-        frozen = replace(self.state, vm=replace(self.state.vm, min=size, max=size))
-        actions = next_actions(frozen, now)
-        plugin = actions.plugin
-        if plugin is not None and plugin.target.has_field_above(size):
-            plugin = PluginRequest(plugin.last_permit, plugin.target.min(size), plugin.metrics)
-        return replace(actions, plugin=plugin, platform=None, monitor_downscale=None)
-
-    def _without_downscale(self, actions: ActionSet) -> ActionSet:
-        """Before the first fresh sample nothing is made smaller (a new owner knows too little)."""
-        platform = actions.platform
-        shrinks = platform is not None and platform.target.has_field_below(platform.current)
-        if actions.monitor_downscale is None and not shrinks:
-            return actions
-        return replace(
-            actions,
-            platform=None if shrinks else platform,
-            monitor_downscale=None,
-            reasons=(*actions.reasons, "no downscale before a fresh sample"),
-        )
 
     # --- status -------------------------------------------------------------------------------------------
 

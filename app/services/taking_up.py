@@ -1,4 +1,4 @@
-"""Operators' intents, taken up by the owner at its tick: pause and mode, each with an entry in the audit trail."""
+"""Operators' intents, taken up by the owner at its tick: pause and mode, with entries in the audit trail."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALL_VMS = "*"
 def take_up(intents: Sequence[Intent], runners: Iterable[Runner]) -> list[Runner]:
     """Give each runner the intents that stand for it now; those for which something changed.
 
-    Called at each tick with all standing intents of the bucket: one that is missing was taken back or has ended.
+    Called at each tick with all standing intents of the bucket: a missing one was taken back or has ended.
     """
     by_target: dict[str, dict[str, Intent]] = {}
     for intent in intents:

@@ -1,6 +1,6 @@
 """One timer per VM: when to ask its core again although nothing happened.
 
-A later call replaces an earlier one for the same VM. One job for all; stale entries are skipped when they come up.
+A later call replaces an earlier one for the same VM. One job for all; stale entries are skipped.
 """
 
 from __future__ import annotations

@@ -1,0 +1,59 @@
+"""What a runner keeps track of beside the core's state: its resize, its polls, its counters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.core.model import Millis
+from app.core.resources import Resources
+from app.ports.runtime import Monotonic
+
+
+@dataclass(slots=True)
+class Operation:
+    """A resize that the platform has accepted, or is being asked for.
+
+    Attributes:
+        deadline: until then the observed size should be `target`.
+        is_accepted: the platform said yes; only the observed size says that it was done.
+        is_overdue: shown as *not applied*.
+    """
+
+    kind: str
+    origin: Resources
+    target: Resources
+    why: str
+    since_ms: Millis
+    deadline: Monotonic
+    is_accepted: bool = False
+    is_overdue: bool = False
+
+
+@dataclass(slots=True)
+class Sampling:
+    """How polling this VM goes.
+
+    Attributes:
+        at_ms: time of the last good sample.
+        tried_ms: time of the last try.
+        error: why the last try gave no sample; None if it did.
+        failures: tries without a sample since the last good one.
+    """
+
+    at_ms: Millis | None = None
+    tried_ms: Millis | None = None
+    error: str | None = None
+    failures: int = 0
+
+
+@dataclass(slots=True)
+class Counters:
+    """Since the VM is known; kept in its record across owners."""
+
+    polls: int = 0
+    poll_failures: int = 0
+    upscales: int = 0
+    downscales: int = 0
+    denied: int = 0
+    failed: int = 0
+    not_applied: int = 0
