@@ -1,8 +1,8 @@
 """One VM's actor: its core state, and what the worker knows beside it.
 
 Every event of the VM is applied here, in its owner's process, one at a time: nothing in this module waits,
-so under cooperative concurrency each method is atomic. Nothing here does I/O; what leaves the process is committed
-first by whoever calls.
+so under cooperative concurrency each method is atomic. Nothing here does I/O; what leaves the process is
+committed first by whoever calls.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From a plan to what is done about it: tasks, ticks, timers, driving actions.
 
-`dispatch` looks at the runner's plan and sends an `upscale` or `downscale` task, or drives a mere tick itself,
-or sets the timer. `drive` is the body of the task.
+`dispatch` looks at the runner's plan and sends an `upscale` or `downscale` task, or drives a mere tick
+itself, or sets the timer. `run_task` is the body of the task.
 """
 
 from __future__ import annotations
