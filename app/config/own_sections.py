@@ -1,0 +1,159 @@
+"""The sections that are ours alone: ownership, Redis, the platform, the built-in scheduler, our servers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from app.config.addresses import Host, HttpUrl, RedisUrl
+from app.config.fields import OwnPort, Seconds, Section, Text, setting, wrong
+from app.config.quantities import ComputeUnitSettings, Cpu, ReservedCpu, ReservedSize, Size
+from app.config.secret_url import SecretUrl
+from app.errors import ConfigurationError
+
+MAX_SECRET_BYTES = 4096
+"""A password or token file may hold this much."""
+
+
+def _check_prefix(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", value):
+        raise wrong("must be 1 to 64 letters, digits, dots, dashes and underscores")
+    return value
+
+
+def _refuse_true(value: bool) -> bool:
+    if value:
+        raise wrong("registration with informants is not in this version; must be false")
+    return value
+
+
+def read_secret(path: str, where: str) -> str:
+    """The password or token in a file, without the white space around it.
+
+    Args:
+        path: the file; read anew at each call.
+        where: the field that names it, for the error.
+
+    Raises:
+        ConfigurationError: the file can't be read, is empty, or too long to be a secret.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(MAX_SECRET_BYTES + 1)
+        secret = content.decode().strip()
+    except OSError as error:
+        raise ConfigurationError([f"{where}: the file can't be read: {error.strerror}"]) from None
+    except ValueError:
+        raise ConfigurationError([f"{where}: the file is not text, or its name is none"]) from None
+    if not secret or len(content) > MAX_SECRET_BYTES:
+        raise ConfigurationError([f"{where}: the file is empty or longer than {MAX_SECRET_BYTES} bytes"])
+    return secret
+
+
+class OwnershipSettings(Section):
+    """Buckets and their leases (`spec/forwarder.md`); renewal < giving up < duration."""
+
+    buckets: Annotated[int, Field(ge=1, le=2048)] = setting(
+        16, "number of buckets; kept in Redis at the first start, another number is refused then"
+    )
+    lease_duration_seconds: Seconds = setting(15.0, "a lease that is not renewed ends after this", "s")
+    renew_every_seconds: Seconds = setting(2.0, "how often leases are renewed", "s")
+    give_up_after_seconds: Seconds = setting(
+        10.0, "without a successful renewal for this long a worker lets its buckets go", "s"
+    )
+
+
+class RedisSettings(Section):
+    """Redis, for state and as the broker of tasks."""
+
+    url: RedisUrl = setting(
+        "redis://127.0.0.1:6379/0",
+        "redis://, rediss:// (TLS) or unix:// address; a password in it is never shown",
+    )
+    prefix: Annotated[str, AfterValidator(_check_prefix)] = setting(
+        "vmscaler", "what all keys begin with; several fleets on one Redis take different ones"
+    )
+    password_file: Text | None = setting(None, "file with the password, instead of one in the address")
+
+    def connection_url(self) -> SecretUrl:
+        """The address with the password of `passwordFile` in it, if there is such a file; reads that file.
+
+        Raises:
+            ConfigurationError: the file can't be read.
+        """
+        if self.password_file is None:
+            return self.url
+        return self.url.with_password(read_secret(self.password_file, ".redis.passwordFile"))
+
+
+class PlatformSettings(Section):
+    """Where the VMs come from."""
+
+    kind: Literal["sim", "qemu", "neonvm"] = setting("sim", "sim (simulated fleet), qemu or neonvm")
+    url: HttpUrl = setting("http://127.0.0.1:10310", "sim: the control address of the fleet")
+    token_file: Text | None = setting(None, "sim: file with the token that the fleet asks for")
+    namespace: Text | None = setting(None, "only VMs of this namespace; none: of all")
+    node_bound: bool = setting(
+        False, "neonvm: each node is a fleet of its own; `redis.prefix` is followed by the node's name"
+    )
+    enabled_label: Text = setting(
+        "autoscaling.neon.tech/enabled", 'neonvm: VMs on which this label is "true" are scaled'
+    )
+    observe_label: Text | None = setting(
+        None, 'neonvm: VMs on which this label is "true" are observed, unless they are enabled too'
+    )
+
+    def token(self) -> str | None:
+        """The token in `tokenFile`, None without such a file.
+
+        Raises:
+            ConfigurationError: the file can't be read.
+        """
+        return None if self.token_file is None else read_secret(self.token_file, ".platform.tokenFile")
+
+
+class NodeSettings(Section):
+    """A node whose capacity the built-in scheduler gives out."""
+
+    name: Text = setting(..., "the node's name, as the platform tells it")
+    milli_cpu: Cpu = setting(..., "CPUs of the node, a quantity", alias="cpu")
+    size_bytes: Size = setting(..., "memory of the node, a quantity of bytes", alias="memory")
+    reserved_milli_cpu: ReservedCpu = setting(
+        0, "CPUs that the system keeps, a quantity", alias="reservedCpu"
+    )
+    reserved_bytes: ReservedSize = setting(
+        0, "memory that the system keeps, a quantity of bytes", alias="reservedMemory"
+    )
+
+
+class NodeSchedulerSettings(Section):
+    """The built-in scheduler, for platforms that bring none (`spec/scheduler-protocol.md`)."""
+
+    host: Host = setting("127.0.0.1", "address to listen on")
+    port: OwnPort = setting(10299, "port; 0 for a free one, published in the registry")
+    compute_unit: ComputeUnitSettings = setting(ComputeUnitSettings(), "the unit that agents are told")
+    nodes: Annotated[tuple[NodeSettings, ...], Field(strict=False, max_length=10_000)] = setting(
+        (), "the nodes and their capacity"
+    )
+
+
+class InformantSettings(Section):
+    """Towards the informants in the VMs (`spec/informant.md`)."""
+
+    register_agents: Annotated[bool, AfterValidator(_refuse_true)] = setting(
+        False, "register with each VM's informant; not in this version", alias="register"
+    )
+
+
+class SecuritySettings(Section):
+    """Reserved: no field yet, so that none is taken without effect."""
+
+
+class WebSettings(Section):
+    """Our own HTTP endpoints: metrics, health, intake of stats."""
+
+    host: Host = setting("127.0.0.1", "address to listen on")
+    port: OwnPort = setting(9100, "port; 0 for a free one, else a base to which the worker's index is added")

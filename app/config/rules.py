@@ -1,0 +1,97 @@
+"""Rules that hold between values of the configuration.
+
+Each gives the places that it is about and what is wrong; a place that is wrong by itself is not judged again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from app.config.problems import Location
+from app.config.settings import FileSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A rule that does not hold.
+
+    Attributes:
+        at: the place that is named in the message.
+        beside: the other places that the rule looked at.
+        problem: what is wrong, without any value that may be secret.
+    """
+
+    at: Location
+    beside: tuple[Location, ...]
+    problem: str
+
+
+def breaches(settings: FileSettings) -> Iterator[Breach]:
+    """All rules that do not hold."""
+    yield from _ownership(settings)
+    yield from _redis(settings)
+    yield from _platform(settings)
+    yield from _nodes(settings)
+    yield from _billing(settings)
+    yield from _ports(settings)
+
+
+def _ownership(settings: FileSettings) -> Iterator[Breach]:
+    own = settings.ownership
+    renew: Location = ("ownership", "renewEverySeconds")
+    give_up: Location = ("ownership", "giveUpAfterSeconds")
+    duration: Location = ("ownership", "leaseDurationSeconds")
+    if own.renew_every_seconds >= own.give_up_after_seconds:
+        yield Breach(renew, (give_up,), "must be below .ownership.giveUpAfterSeconds")
+    if own.give_up_after_seconds >= own.lease_duration_seconds:
+        yield Breach(give_up, (duration,), "must be below .ownership.leaseDurationSeconds")
+
+
+def _redis(settings: FileSettings) -> Iterator[Breach]:
+    if settings.redis.password_file is not None and settings.redis.url.has_password:
+        problem = "must not be set beside a password in .redis.url"
+        yield Breach(("redis", "passwordFile"), (("redis", "url"),), problem)
+
+
+def _platform(settings: FileSettings) -> Iterator[Breach]:
+    platform = settings.platform
+    kind: Location = ("platform", "kind")
+    if platform.node_bound and platform.kind != "neonvm":
+        yield Breach(("platform", "nodeBound"), (kind,), "is for platform neonvm only")
+    if platform.observe_label == platform.enabled_label:
+        problem = "must differ from .platform.enabledLabel"
+        yield Breach(("platform", "observeLabel"), (("platform", "enabledLabel"),), problem)
+
+
+def _nodes(settings: FileSettings) -> Iterator[Breach]:
+    seen: set[str] = set()
+    for index, node in enumerate(settings.node_scheduler.nodes):
+        place: Location = ("nodeScheduler", "nodes", index)
+        if node.name in seen:
+            yield Breach((*place, "name"), (), "another node has this name")
+        seen.add(node.name)
+        if node.reserved_milli_cpu >= node.milli_cpu:
+            yield Breach((*place, "reservedCpu"), ((*place, "cpu"),), "must be below the node's cpu")
+        if node.reserved_bytes >= node.size_bytes:
+            yield Breach((*place, "reservedMemory"), ((*place, "memory"),), "must be below the node's memory")
+
+
+def _billing(settings: FileSettings) -> Iterator[Breach]:
+    billing = settings.billing
+    if billing is None:
+        return
+    collect: Location = ("billing", "collectEverySeconds")
+    if billing.accumulate_every_seconds < billing.collect_every_seconds:
+        problem = "must not be below .billing.collectEverySeconds"
+        yield Breach(("billing", "accumulateEverySeconds"), (collect,), problem)
+    names: Location = ("billing", "cpuMetricName")
+    if billing.cpu_metric_name == billing.active_time_metric_name:
+        problem = "must differ from .billing.cpuMetricName"
+        yield Breach(("billing", "activeTimeMetricName"), (names,), problem)
+
+
+def _ports(settings: FileSettings) -> Iterator[Breach]:
+    dump = settings.dump_state
+    if dump is not None and dump.port and dump.port == settings.web.port:
+        yield Breach(("dumpState", "port"), (("web", "port"),), "must differ from .web.port")
