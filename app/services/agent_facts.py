@@ -11,7 +11,7 @@ from app.services.vm_record import ShownText
 
 
 class _Facts(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     kind: ShownText
     name: ShownText

@@ -1,4 +1,4 @@
-"""What needs a look in a fleet: nobody at work, buckets without holder, ticks that stopped, VMs in trouble."""
+"""What needs a look in a fleet: nobody at work, buckets without holder, stopped ticks, VMs in trouble."""
 
 from __future__ import annotations
 

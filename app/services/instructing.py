@@ -1,8 +1,8 @@
 """Operators' wishes: pause, resume, mode. Written as intents, carried out and acknowledged by the owner.
 
-Nothing here touches a VM's record. A VM's own intent goes before that for all VMs; a pause of value `off` is a
-resume: it exempts its VM from a pause of all, and tells the owner who resumed. The owner shows in the record
-which intent it has taken up, so a change is taken up when the record shows what now counts.
+Nothing here touches a VM's record. A VM's own intent goes before that for all VMs; a pause of value `off` is
+a resume: it exempts its VM from a pause of all, and tells the owner who resumed. The owner shows in the
+record which intent it has taken up, so a change is taken up when the record shows what now counts.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from app.services.vm_record import read_record
 EVERY_VM = "*"
 """Target of an intent that is meant for all VMs of its bucket, those to come included."""
 
+TAKE_UP_S = 5.0
+"""How long a command waits for the owners; a live one looks at every tick."""
+
 _LOOK_EVERY_S = 0.1
-"""Between two looks at the records while waiting; an owner's tick is ten times slower."""
+"""Between two looks at the records while waiting."""
 
 _RESUME_STANDS_MS = 60_000
 """How long a resume stands that no pause of all VMs calls for: owners have read it long before."""
@@ -89,7 +92,7 @@ class Instructing:
         return self._instruction("pause", self._everyone(buckets), buckets, written=[intent])
 
     def resume(self, key: VmKey, bucket: BucketName, author: Author) -> Instruction:
-        """Let one VM be scaled again, also while all others are paused; nothing is written if it isn't paused."""
+        """Let one VM be scaled again, also while all others are paused; no-op for one that isn't."""
         standing = self._of_kind(bucket, "pause")
         counted = in_force(standing, key, "pause")
         written: list[Intent] = []
@@ -125,7 +128,7 @@ class Instructing:
         self._take_back(bucket, lifted)
         return self._instruction("mode", {key: bucket}, [bucket], lifted=lifted)
 
-    def wait(self, instruction: Instruction, timeout_s: float) -> tuple[VmKey, ...]:
+    def wait(self, instruction: Instruction, timeout_s: float = TAKE_UP_S) -> tuple[VmKey, ...]:
         """Wait until the owners have taken it up, `timeout_s` at most; the VMs for which they have not."""
         deadline = self._clock.monotonic() + timeout_s
         while True:
