@@ -124,13 +124,13 @@ def _model_at(root: type[BaseModel], location: Location) -> type[BaseModel] | No
             continue
         fields = model.model_fields.values() if model is not None else ()
         field = next((field for field in fields if field.alias == part), None)
-        model = _model_in(field.annotation) if field is not None else None
+        model = model_in(field.annotation) if field is not None else None
     return model
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def model_in(annotation: Any) -> type[BaseModel] | None:
     """The model in an annotation such as `X`, `X | None` or `tuple[X, ...]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    inner = (_model_in(part) for part in getattr(annotation, "__args__", ()))
+    inner = (model_in(part) for part in getattr(annotation, "__args__", ()))
     return next((model for model in inner if model is not None), None)

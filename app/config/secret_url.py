@@ -5,7 +5,7 @@ The text of a wrong address is not part of the problem that is told: it may hold
 
 from __future__ import annotations
 
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
 
 HIDDEN = "***"
 """What is shown in place of a secret."""
@@ -49,8 +49,6 @@ class SecretUrl:
 
     def with_password(self, password: str) -> SecretUrl:
         """The same address with this password, which may hold any character."""
-        from urllib.parse import quote
-
         parts = self.parts
         user, place = parts.username or "", parts.netloc.rpartition("@")[2]
         netloc = f"{user}:{quote(password, safe='')}@{place}"
@@ -58,11 +56,13 @@ class SecretUrl:
 
     def __str__(self) -> str:
         parts = self.parts
-        if "@" not in parts.netloc:
-            return urlunsplit(parts) if parts.scheme != "unix" else self._text
-        user, place = parts.username or "", parts.netloc.rpartition("@")[2]
-        secret = f":{HIDDEN}" if parts.password else ""
-        return urlunsplit(parts._replace(netloc=f"{user}{secret}@{place}"))
+        credentials, found, place = parts.netloc.rpartition("@")
+        if not found:
+            return self._text
+        # A lone user is hidden too: some servers take a token there.
+        user, has_password, _ = credentials.partition(":")
+        shown = f"{user}:{HIDDEN}" if has_password else HIDDEN
+        return urlunsplit(parts._replace(netloc=f"{shown}@{place}"))
 
     def __repr__(self) -> str:
         return f"SecretUrl({str(self)!r})"

@@ -1,0 +1,142 @@
+"""The command line's root: options for all commands, and the commands by name, imported when they are used.
+
+A command is a click object in a module of its own. It may return a whole number as exit status; None is 0.
+Exit statuses: 0 done, 1 an error, 2 wrong usage or configuration, 3 Redis gives no answer, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from app import __version__
+from app.errors import ConfigurationError, StoreUnavailable, UsageError, VmscalerError
+from app.protocols.printable import printable
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "bucket": ("app.cli.bucket:bucket_command", "Print the bucket of VM keys, and its holder."),
+    "config": ("app.cli.config:config_group", "Check and show the configuration."),
+    "demo": ("app.cli.demo:demo_command", "Run everything on this machine, with simulated VMs, and watch."),
+    "events": ("app.cli.events:events_command", "Print the audit trail of a VM."),
+    "explain": ("app.cli.explain:explain_command", "Say how the last decision about a VM came about."),
+    "pause": ("app.cli.pause:pause_command", "Begin no change of size of a VM, or of all."),
+    "replay": ("app.cli.replay:replay_command", "Feed recorded event scripts to the decision core."),
+    "resume": ("app.cli.pause:resume_command", "Take a pause back."),
+    "scheduler": ("app.cli.scheduler:scheduler_command", "Serve permits, for platforms without a scheduler."),
+    "sim": ("app.cli.sim:sim_command", "Run a fleet of simulated VMs."),
+    "status": ("app.cli.status:status_command", "Say how the fleet and its processes are."),
+    "vm": ("app.cli.vm:vm_group", "List VMs, show one, set its mode."),
+}
+"""Name, where the click object is, and its line in the help."""
+
+GUEST_HELP = "The daemon in a VM (metrics page); see `vmscaler guest --help`."
+
+STATUS_ERROR = 1
+STATUS_USAGE = 2
+STATUS_STORE = 3
+STATUS_INTERRUPTED = 130
+
+MAX_ERROR_LENGTH = 8000
+"""Characters of an error's line; a configuration may have many mistakes."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are named, not to be listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands whose modules are installed."""
+        return [name for name, (place, _) in COMMANDS.items() if _is_installed(place)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; None for an unknown name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        if not _is_installed(module):
+            raise UsageError(f"the command {cmd_name} is not in this installation")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The help's list, written without importing any command."""
+        rows = [(name, COMMANDS[name][1]) for name in self.list_commands(ctx)] + [("guest", GUEST_HELP)]
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(rows))
+
+
+@click.command("vmscaler", cls=LazyGroup, no_args_is_help=True)
+@click.option(
+    "--config",
+    "config_path",
+    metavar="PATH",
+    envvar="CONFIG_PATH",
+    help="The configuration file; else the one that CONFIG_PATH names, else all is default.",
+)
+@click.option("-v", "--verbose", count=True, help="Log what is done to standard error; -vv: more of it.")
+@click.version_option(__version__, "--version", prog_name="vmscaler", message="%(prog)s %(version)s")
+def root(config_path: str | None, verbose: int) -> None:
+    """Scale running VMs live, CPU and memory, up and down."""
+    if verbose:
+        import logging
+
+        level = logging.DEBUG if verbose > 1 else logging.INFO
+        logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command; every error is one line on standard error.
+
+    Returns:
+        The exit status.
+    """
+    _write_what_can_be_written()
+    try:
+        result = root.main(args=list(arguments), prog_name="vmscaler", standalone_mode=False)
+        sys.stdout.flush()
+    except (click.Abort, KeyboardInterrupt):
+        return STATUS_INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return STATUS_USAGE
+    except click.ClickException as error:
+        return _fail(error.format_message(), error.exit_code)
+    except VmscalerError as error:
+        return _fail(str(error), exit_status(error))
+    except BrokenPipeError:
+        # Whoever read our output has gone; what Python still holds must not be written at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return STATUS_ERROR
+    return result if isinstance(result, int) else 0
+
+
+def exit_status(error: VmscalerError) -> int:
+    """The exit status that belongs to an error."""
+    match error:
+        case UsageError() | ConfigurationError():
+            return STATUS_USAGE
+        case StoreUnavailable():
+            return STATUS_STORE
+        case _:
+            return STATUS_ERROR
+
+
+def _fail(text: str, status: int) -> int:
+    click.echo(f"vmscaler: {printable(' '.join(text.split()), MAX_ERROR_LENGTH)}", err=True)
+    return status
+
+
+def _is_installed(place: str) -> bool:
+    return importlib.util.find_spec(place.partition(":")[0]) is not None
+
+
+def _write_what_can_be_written() -> None:
+    """A terminal that can't show a character gets an escape, not a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")

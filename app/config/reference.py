@@ -1,0 +1,90 @@
+"""The reference of all settings, written from the models themselves (`docs/configuration.md`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from app.config.environment import OVERRIDES
+from app.config.problems import model_in
+from app.config.settings import FileSettings
+from app.config.showing import plain
+
+_INTRODUCTION = """\
+# Configuration
+
+<!-- Written by `vmscaler config reference`; change the models in app/config, not this page. -->
+
+One file, JSON or YAML, named by `--config` or `CONFIG_PATH`; without one all values are the defaults. It is
+checked as a whole: `vmscaler config check FILE` lists every mistake with its path. Unknown fields, keys that
+are there twice and values of a wrong type are mistakes. `vmscaler config show` prints the values in force,
+each with its source (default, file, environment) and secrets as `***`.
+
+The file has at most 1 MiB, 20 levels and 50,000 values. YAML is taken as far as JSON can say the same: no
+tags, no merge keys. Durations are seconds and may be fractions. Ports of others may not be 0; ours may: a
+free one is taken then.
+"""
+
+_RULES = """\
+## Rules between values
+
+- `ownership.renewEverySeconds` < `ownership.giveUpAfterSeconds` < `ownership.leaseDurationSeconds`.
+- `redis.passwordFile` and a password in `redis.url` exclude each other.
+- `platform.nodeBound` is for platform neonvm; `observeLabel` and `enabledLabel` differ.
+- Names of nodes differ; what a node reserves is below what it has.
+- `billing.accumulateEverySeconds` is not below `billing.collectEverySeconds`; the two metric names differ.
+- `dumpState.port` and `web.port` differ, unless they are 0.
+"""
+
+_ENVIRONMENT = """\
+## Environment
+
+An empty variable counts as missing.
+
+| variable | effect |
+|---|---|
+| `CONFIG_PATH` | the configuration file, where `--config` names none |
+| `K8S_NODE_NAME` | the node of this process; must be set when `platform.nodeBound` is on |
+| `K8S_POD_IP` | where others reach this process; must be set with platform neonvm |
+"""
+
+
+def reference_page() -> str:
+    """The whole page, Markdown."""
+    sections = "\n".join(_section(field) for field in FileSettings.model_fields.values())
+    overrides = "".join(
+        f"| `{name}` | stands in for `{section}.{field}` |\n" for name, (section, field) in OVERRIDES.items()
+    )
+    return f"{_INTRODUCTION}\n{sections}\n{_RULES}\n{_ENVIRONMENT}{overrides}"
+
+
+def _section(field: FieldInfo) -> str:
+    model = model_in(field.annotation)
+    if model is None:
+        raise AssertionError("every field of the file is a section")
+    optional = "\n\nOptional." if field.default is None else ""
+    rows = "".join(_rows(model, ""))
+    table = f"\n| name | default | unit | effect |\n|---|---|---|---|\n{rows}" if rows else ""
+    return f"## {field.alias}\n\n{(model.__doc__ or '').strip()}{optional}\n{table}"
+
+
+def _rows(model: type[BaseModel], prefix: str) -> Iterator[str]:
+    for field in model.model_fields.values():
+        name = f"{prefix}{field.alias}"
+        inner = model_in(field.annotation)
+        if inner is not None and isinstance(field.default, BaseModel):
+            yield from _rows(inner, f"{name}.")
+            continue
+        extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+        yield f"| `{name}` | {_default(field)} | {extra.get('unit', '')} | {field.description} |\n"
+        if inner is not None:
+            yield from _rows(inner, f"{name}[].")
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    return "none" if field.default is None else f"`{json.dumps(plain(field.default))}`"
