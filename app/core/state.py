@@ -9,12 +9,10 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from app.core.fields import LARGEST_INTEGER
 from app.core.model import CoreConfig, CoreVm, Metrics, Millis, Mode, ScalingConfig
 from app.core.resources import Resources
 from app.errors import InvalidInput
-
-MAX_QUANTITY = 2**63 - 1
-"""Largest amount that peers and files may name; ours: what fits a signed 64-bit integer of any peer."""
 
 
 class RequestKind(StrEnum):
@@ -158,8 +156,8 @@ def initial_state(vm: CoreVm, config: CoreConfig) -> State:
 
 def vm_problem(vm: CoreVm) -> str | None:
     """Why nothing can be computed for this VM; bounds in any order are no problem."""
-    if not 1 <= vm.slot_bytes <= MAX_QUANTITY:
-        return f"slot_bytes must be between 1 and {MAX_QUANTITY}"
+    if not 1 <= vm.slot_bytes <= LARGEST_INTEGER:
+        return f"slot_bytes must be between 1 and {LARGEST_INTEGER}"
     return None if vm.scaling_config is None else scaling_problem(vm.scaling_config)
 
 
@@ -176,7 +174,7 @@ def unit_problem(unit: Resources) -> str | None:
     """Why this is no compute unit; None if it is one."""
     if unit.has_zero_field():
         return "has a zero field"
-    if unit.cpu > MAX_QUANTITY or unit.mem > MAX_QUANTITY:
+    if unit.cpu > LARGEST_INTEGER or unit.mem > LARGEST_INTEGER:
         return "is out of range"
     return None
 
