@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from pydantic import ValidationError
 
 from app.config.document import parse_document, read_text
 from app.config.environment import OVERRIDES, EnvArgs, overrides
-from app.config.problems import MAX_PROBLEMS, Location, dotted, tell_all
+from app.config.problems import MAX_PROBLEMS, Location, dotted, leaves, tell_all
 from app.config.rules import breaches
 from app.config.settings import FileSettings, Settings, Source
 from app.errors import ConfigurationError
@@ -123,13 +123,5 @@ def _bounded(problems: list[str]) -> list[str]:
 
 
 def _sources(data: Mapping[str, object], replaced: Mapping[str, str]) -> dict[str, Source]:
-    from_file: dict[str, Source] = dict.fromkeys(_leaves(data, ()), "file")
+    from_file: dict[str, Source] = dict.fromkeys(map(dotted, leaves(data)), "file")
     return from_file | dict.fromkeys(replaced, "environment")
-
-
-def _leaves(value: object, location: Location) -> Iterator[str]:
-    if isinstance(value, dict) and value:
-        for key, child in value.items():
-            yield from _leaves(child, (*location, key))
-    else:
-        yield dotted(location)

@@ -7,7 +7,7 @@ hint.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -41,6 +41,18 @@ def dotted(location: Iterable[str | int]) -> str:
     """A path as it is shown: `.nodeScheduler.nodes[0].cpu`; `.` for the whole."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{show_key(part)}" for part in location)
     return text or "."
+
+
+def leaves(value: object, location: Location = ()) -> Iterator[Location]:
+    """Where the values of a document are; an empty object or list counts as a value."""
+    if isinstance(value, dict) and value:
+        for key, child in value.items():
+            yield from leaves(child, (*location, key))
+    elif isinstance(value, list) and value:
+        for index, child in enumerate(value):
+            yield from leaves(child, (*location, index))
+    else:
+        yield location
 
 
 def tell(error: ErrorDetails, root: type[BaseModel]) -> str:

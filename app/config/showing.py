@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from app.config.problems import Location, dotted
+from app.config.problems import Location, dotted, leaves
 from app.config.settings import Settings, Source
 
 
 def effective_values(settings: Settings) -> tuple[dict[str, object], dict[str, Source]]:
     """The values by section, and where each one comes from, by its path."""
     values = _sections(settings)
-    paths = (dotted(location) for location, _ in _leaves(values, ()))
+    paths = map(dotted, leaves(values))
     return values, {path: settings.sources.get(path, "default") for path in paths}
 
 
@@ -39,17 +39,6 @@ def _sections(settings: Settings) -> dict[str, object]:
     return {name: plain(value) for name, value in dumped.items()}
 
 
-def _leaves(value: object, location: Location) -> Iterator[tuple[Location, object]]:
-    if isinstance(value, dict) and value:
-        for key, child in value.items():
-            yield from _leaves(child, (*location, key))
-    elif isinstance(value, list) and value:
-        for index, child in enumerate(value):
-            yield from _leaves(child, (*location, index))
-    else:
-        yield location, value
-
-
 def _yaml(values: dict[str, object], location: Location, settings: Settings) -> Iterator[tuple[str, str]]:
     """Lines, each with its source; `""` for the line of an object."""
     margin = "  " * len(location)
@@ -59,5 +48,11 @@ def _yaml(values: dict[str, object], location: Location, settings: Settings) -> 
             yield f"{margin}{key}:", ""
             yield from _yaml(value, place, settings)
         else:
-            source = settings.sources.get(dotted(place), "default")
-            yield f"{margin}{key}: {json.dumps(value, ensure_ascii=False)}", source
+            yield f"{margin}{key}: {json.dumps(value, ensure_ascii=False)}", _source(place, settings)
+
+
+def _source(place: Location, settings: Settings) -> Source:
+    """Where a value comes from; a list comes from where its entries do."""
+    path = dotted(place)
+    entries = (source for known, source in settings.sources.items() if known.startswith(f"{path}["))
+    return settings.sources.get(path) or next(entries, "default")
