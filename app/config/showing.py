@@ -54,5 +54,7 @@ def _yaml(values: dict[str, object], location: Location, settings: Settings) -> 
 def _source(place: Location, settings: Settings) -> Source:
     """Where a value comes from; a list comes from where its entries do."""
     path = dotted(place)
+    if path in settings.sources:
+        return settings.sources[path]
     entries = (source for known, source in settings.sources.items() if known.startswith(f"{path}["))
-    return settings.sources.get(path) or next(entries, "default")
+    return next(entries, "default")

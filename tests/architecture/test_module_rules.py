@@ -74,8 +74,9 @@ def test_every_public_thing_of_a_module_is_documented(path: Path) -> None:
         if isinstance(node, ast.ClassDef) and node.name.startswith("_"):
             continue
         for child in node.body:
-            is_definition = isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-            if is_definition and not child.name.startswith("_") and not ast.get_docstring(child):
+            if not isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            if not child.name.startswith("_") and not ast.get_docstring(child):
                 missing.append(child.name)
     assert missing == []
 
