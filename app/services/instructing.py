@@ -143,9 +143,8 @@ class Instructing:
             by_bucket.setdefault(bucket, []).append(key)
         missing: list[VmKey] = []
         for bucket, keys in by_bucket.items():
-            records = (
-                {keys[0]: self._states.read(bucket, keys[0])} if len(keys) == 1 else self._states.load(bucket)
-            )
+            # Whole buckets: a single record is also found for a while after its VM is gone.
+            records = self._states.load(bucket)
             for key in keys:
                 raw = records.get(key)
                 if raw is not None and not _has_taken_up(raw, instruction, key):

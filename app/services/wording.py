@@ -1,9 +1,13 @@
-"""Sizes, ages and moments in an operator's words: `2.50 CPU`, `3.0 GiB`, `3 s ago`, `until 14:05:10`."""
+"""Sizes, ages and moments in an operator's words: `2.5 CPU`, `3 GiB`, `3 s ago`, `until 14:05:10 UTC`.
+
+UTC everywhere, as in the core's reasons and in logs.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime
 
+from app.core import phrases
 from app.core.resources import Resources
 
 _DAY_S = 86_400
@@ -16,17 +20,17 @@ def cpu_text(milli: int) -> str:
 
 
 def bytes_text(count: float) -> str:
-    """Bytes in the largest binary unit that leaves a whole part: `3.0 GiB`, `512 MiB`."""
+    """Bytes in the largest binary unit that leaves a whole part: `3 GiB`, `1.5 GiB`, `512 MiB`."""
     if count >= 1 << 30:
-        return f"{count / (1 << 30):.1f} GiB"
+        return f"{count / (1 << 30):.1f}".removesuffix(".0") + " GiB"
     if count >= 1 << 20:
         return f"{count / (1 << 20):.0f} MiB"
     return f"{count / (1 << 10):.0f} KiB"
 
 
 def size_text(size: Resources, slot_bytes: int) -> str:
-    """CPU and memory: `2.5 CPU, 10.0 GiB`."""
-    return f"{cpu_text(size.cpu)} CPU, {bytes_text(size.mem * slot_bytes)}"
+    """CPU and memory, spelt as in the core's reasons: `2.5 CPU, 10 GiB`."""
+    return phrases.size_text(size, slot_bytes)
 
 
 def span_text(milliseconds: float) -> str:
@@ -51,21 +55,21 @@ def ago_text(at_ms: int | None, now_ms: int) -> str:
     return "just now" if at_ms >= now_ms else f"{span_text(now_ms - at_ms)} ago"
 
 
-def moment_text(at_ms: int, now_ms: int, zone: tzinfo | None = None) -> str:
-    """Time of day in the local zone (or `zone`), with the date if it is not today's: `14:05:10`."""
+def moment_text(at_ms: int, now_ms: int) -> str:
+    """Time of day in UTC, with the date if it is not today's: `14:05:10`."""
     try:
-        at = datetime.fromtimestamp(at_ms / 1000, zone)
-        today = datetime.fromtimestamp(now_ms / 1000, zone)
+        at = datetime.fromtimestamp(at_ms / 1000, UTC)
+        today = datetime.fromtimestamp(now_ms / 1000, UTC)
     except (ValueError, OverflowError, OSError):
         return f"{at_ms} ms"
     return at.strftime("%H:%M:%S" if at.date() == today.date() else "%Y-%m-%d %H:%M:%S")
 
 
-def until_text(at_ms: int, now_ms: int, zone: tzinfo | None = None) -> str:
-    """A moment to come: `until 14:05:10 (in 8 s)`; one that is past is `until now`."""
+def until_text(at_ms: int, now_ms: int) -> str:
+    """A moment to come: `until 14:05:10 UTC (in 8 s)`; one that is past is `until now`."""
     if at_ms <= now_ms:
         return "until now"
-    return f"until {moment_text(at_ms, now_ms, zone)} (in {span_text(at_ms - now_ms)})"
+    return f"until {moment_text(at_ms, now_ms)} UTC (in {span_text(at_ms - now_ms)})"
 
 
 def count_text(count: int, singular: str, plural: str | None = None) -> str:
