@@ -69,7 +69,7 @@ class QueueFollower:
             logger.info("backlog dropped", extra={"bucket": name, "messages": dropped})
 
 
-class AgentStep(bootsteps.StartStopStep):
+class AgentStep(bootsteps.StartStopStep):  # type: ignore[misc]
     """Builds and starts the agent once the pool is up; hands over when the worker stops."""
 
     requires = ("celery.worker.components:Pool",)
@@ -100,7 +100,7 @@ class AgentStep(bootsteps.StartStopStep):
         self.stop(worker)
 
 
-class QueuesStep(bootsteps.StartStopStep):
+class QueuesStep(bootsteps.StartStopStep):  # type: ignore[misc]
     """Tells the follower of the consumer's starts and stops."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from app.core.events import PluginGone
@@ -213,7 +214,7 @@ class Agent:
                 if runner.check_overdue():
                     self.scaling.consider(runner)
             jobs = [
-                self._concurrency.spawn(f"look {runner.key}", lambda runner=runner: self._look(runner))
+                self._concurrency.spawn(f"look {runner.key}", partial(self._look, runner))
                 for runner in pending[:MAX_LOOKS]
                 if runner.awaits_observation
             ]

@@ -24,7 +24,6 @@ from app.core.events import (
     PluginStarting,
     PluginSuccessful,
 )
-from app.core.model import Millis
 from app.errors import OwnershipLost, PeerError, PeerTimedOut, StoreUnavailable
 from app.ports.peers import DownscaleAnswer, PermitQuestion, SchedulerClient
 from app.ports.platform import Platform
@@ -35,9 +34,10 @@ from app.services.guarding import Guard, Guards
 from app.services.monitor_link import MonitorLink
 from app.services.own_monitor import judge_downscale
 from app.services.runner import Runner
-from app.services.scaling_kind import DOWNSCALE, UPSCALE, size_text
+from app.services.scaling_kind import DOWNSCALE, UPSCALE
 from app.services.scheduler_link import SchedulerLink
 from app.services.tracking import Operation
+from app.services.wording import size_text
 
 logger = logging.getLogger(__name__)
 
@@ -222,8 +222,3 @@ class Executors:
             runner.problem = problem
             runner.audit.add(kind, why=problem)
             logger.warning("request failed", extra={"vm": runner.key, "kind": kind, "reason": problem})
-
-
-def timed_wait(wait: Millis | None, cap_s: float) -> float:
-    """Seconds until the core should be asked again: its own wait, or the cap."""
-    return cap_s if wait is None else min(wait / 1000, cap_s)

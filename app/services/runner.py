@@ -33,8 +33,9 @@ from app.ports.vm import MonitorPolicy, VirtualMachine, VmKey
 from app.services.agent_settings import AgentSettings
 from app.services.audit import AuditLog
 from app.services.restraint import restrain
-from app.services.scaling_kind import describe_size
 from app.services.tracking import Counters, Operation, Sampling
+from app.services.why import why_text
+from app.services.wording import size_text
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +74,6 @@ class Runner:
         self.intents: dict[str, Intent] = {}
         self.plan = ActionSet()
         self.decided = ActionSet()
-        self.desired: Resources = self.state.vm.use
         self.decided_ms: Millis = Millis(0)
         self.last: dict[str, object] | None = None
         self.started: Monotonic = clock.monotonic()
@@ -193,9 +193,8 @@ class Runner:
         real = self.vm.real_size
         if real != self.state.vm.use:
             self.apply(PlatformObserved(now, real))
-        why = (
-            f"accepted, but {describe_size(self.state.vm)} observed after {self.settings.apply_timeout_s:g} s"
-        )
+        seen = size_text(self.state.vm.use, self.vm.slot_bytes)
+        why = f"accepted, but {seen} observed after {self.settings.apply_timeout_s:g} s"
         self.note("not_applied", operation.origin, operation.target, why, "not applied")
         return True
 
@@ -277,6 +276,10 @@ class Runner:
         self.decided_ms = now
         self.plan = restrain(self, self.decided, now)
         return self.plan
+
+    def why(self) -> str:
+        """The last decision in a sentence, with what stands in its way."""
+        return why_text(self.state, self.decided_ms, self.plan.reasons)
 
     # --- status -------------------------------------------------------------------------------------------
 

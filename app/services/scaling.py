@@ -16,9 +16,9 @@ from app.ports.runtime import Clock, Concurrency, Monotonic, TaskQueue
 from app.services.agent_settings import MAX_SCALING_TASKS
 from app.services.executors import Executors
 from app.services.runner import Runner
-from app.services.scaling_kind import plan_target, scaling_kind, size_text
+from app.services.scaling_kind import plan_target, scaling_kind
 from app.services.timers import Timers
-from app.services.why import why_text
+from app.services.wording import size_text
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class Scaling:
         kind = scaling_kind(runner.state, plan)
         if kind is None:
             self._begin(runner)
-            self._concurrency.spawn(f"tick {runner.key}", lambda: self._drive(runner, None))
+            self._concurrency.spawn(f"tick {runner.key}", lambda: self._drive_tick(runner))
         elif runner.task_until is None or self._clock.monotonic() >= runner.task_until:
             runner.task_until = Monotonic(self._clock.monotonic() + TASK_EXPIRES_S)
             self._waiting[runner.key] = runner
@@ -113,7 +113,7 @@ class Scaling:
 
     def _drive(self, runner: Runner, kind: str | None) -> str:
         """Carry out actions until none is left; the runner is busy and marked, and no longer after."""
-        outcome, pause = "done", None
+        outcome, pause = "done", 0.0
         try:
             outcome = self._drive_steps(runner, kind)
         except StoreUnavailable as err:
@@ -128,13 +128,17 @@ class Scaling:
             runner.is_busy = False
             if kind is not None:
                 runner.task_until = None
-            if pause is not None:
+            if pause:
                 self._timers.set(runner.key, pause)
             else:
                 self.consider(runner)
             if self._waiting:
                 self._concurrency.spawn("send scaling tasks", self._send_waiting)
         return outcome
+
+    def _drive_tick(self, runner: Runner) -> None:
+        """What changes no size, asked by the owner itself."""
+        self._drive(runner, None)
 
     def _drive_steps(self, runner: Runner, kind: str | None) -> str:
         steps = 0
@@ -154,7 +158,7 @@ class Scaling:
         if plan.plugin is not None:
             self._executors.ask_scheduler(runner, plan.plugin)
         elif plan.platform is not None:
-            self._executors.patch(runner, plan.platform, why_text(runner))
+            self._executors.patch(runner, plan.platform, runner.why())
         elif plan.monitor_upscale is not None:
             self._executors.tell_monitor(runner, plan.monitor_upscale)
         elif plan.monitor_downscale is not None:
@@ -189,7 +193,7 @@ class Scaling:
                 runner.key,
                 size_from=size_text(runner.state.vm.use, slot_bytes),
                 size_to=size_text(plan_target(runner.state, runner.plan), slot_bytes),
-                reason=why_text(runner),
+                reason=runner.why(),
                 expires_s=TASK_EXPIRES_S,
             )
             self.tasks_sent += 1

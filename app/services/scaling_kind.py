@@ -1,24 +1,13 @@
-"""What kind of task a plan calls for, and sizes as text."""
+"""What kind of task a plan calls for, and the size that it is about."""
 
 from __future__ import annotations
 
 from app.core.actions import ActionSet
-from app.core.model import CoreVm
 from app.core.resources import Resources
 from app.core.state import State
 
 UPSCALE = "upscale"
 DOWNSCALE = "downscale"
-
-
-def size_text(size: Resources, slot_bytes: int) -> str:
-    """Such as `1.25 CPU, 3 GiB`; exact, no rounding of CPU."""
-    return f"{size.cpu / 1000:g} CPU, {size.mem * slot_bytes / 2**30:g} GiB"
-
-
-def describe_size(vm: CoreVm) -> str:
-    """What a VM uses, as text."""
-    return size_text(vm.use, vm.slot_bytes)
 
 
 def scaling_kind(state: State, plan: ActionSet) -> str | None:

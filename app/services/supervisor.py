@@ -265,7 +265,11 @@ class Supervisor:
         todo: deque[tuple[Runner, bool]] = deque()
         for vm in vms:
             raw = held.records.pop(vm.key, None)
-            runner = self._make(vm, bucket, raw)
+            try:
+                runner = self._make(vm, bucket, raw)
+            except InvalidInput as err:
+                logger.warning("VM skipped: it can't be scaled", extra={"vm": vm.key, "reason": str(err)})
+                continue
             held.runners[vm.key] = runner
             todo.append((runner, raw is not None))
         for _ in range(min(BEGIN_AT_ONCE, len(todo))):

@@ -24,27 +24,24 @@ def take_up(intents: Sequence[Intent], runners: Iterable[Runner]) -> list[Runner
     for runner in runners:
         standing = {**for_all, **by_target.get(runner.key, {})}
         wanted = {
-            kind: intent
-            for kind, intent in standing.items()
-            if not (kind == "pause" and intent.value != "on")
+            kind: intent for kind, intent in standing.items() if kind != "pause" or intent.value == "on"
         }
         if wanted != runner.intents:
-            _change(runner, wanted)
+            _change(runner, wanted, standing)
             changed.append(runner)
     return changed
 
 
-def _change(runner: Runner, wanted: dict[str, Intent]) -> None:
+def _change(runner: Runner, wanted: dict[str, Intent], standing: dict[str, Intent]) -> None:
     before, runner.intents = runner.intents, wanted
     for kind in sorted({*before, *wanted}):
-        old, new = before.get(kind), wanted.get(kind)
-        if old == new:
+        new = wanted.get(kind)
+        if before.get(kind) == new:
             continue
         if kind == "pause":
-            _note(runner, "paused" if new else "resumed", new, "no pause stands any more")
+            _note(runner, "paused" if new else "resumed", standing.get(kind), "the pause has ended")
         elif kind == "mode":
-            value = new.value if new else runner.vm.mode
-            _note(runner, "mode", new, "as the platform says", f"{value}: ")
+            _note(runner, "mode", new, "as the platform says", f"{runner.mode}: ")
     runner.set_mode()
 
 
