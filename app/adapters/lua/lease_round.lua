@@ -1,0 +1,64 @@
+-- Heartbeat of an agent, renewal of the leases that it names, and a view of all leases. One atomic step.
+--
+-- KEYS  1 epoch (hash), 2 heartbeats (sorted set), then for each bucket: lease (hash), fence (string)
+-- ARGV  1 agent id, 2 identity, 3 lease duration in ms,
+--       then for each bucket, in the order of KEYS: the token to renew, or '' for a look only
+-- Returns {now_ms, live agent ids, rows}; a row is {renewed 0|1, token, agent or '', identity or '',
+--       remaining_ms}, in the order of KEYS.
+-- Errors  none of its own.
+--
+-- A renewal is refused when the lease is another's, has expired or was never given; then `renewed` is 0.
+-- While an epoch is younger than a lease (Redis has restarted, changed its master or lost its keys), leases
+-- that were lost may still be believed in: their holder may assert one again, with its own token.
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local agent, identity, duration = ARGV[1], ARGV[2], tonumber(ARGV[3])
+
+local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+local epoch = redis.call('HMGET', KEYS[1], 'run', 'since_ms')
+local since = tonumber(epoch[2] or '')
+if epoch[1] ~= run or not since or since > now then
+  since = now
+  redis.call('HSET', KEYS[1], 'run', run, 'since_ms', string.format('%.0f', now))
+end
+local is_held_back = now - since < duration
+
+-- A clock that went back leaves times in the future: they count from now on.
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. string.format('%.0f', now), '+inf')) do
+  redis.call('ZADD', KEYS[2], now, id)
+end
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - duration)
+redis.call('ZADD', KEYS[2], now, agent)
+
+local rows = {}
+for i = 1, (#KEYS - 2) / 2 do
+  local lease_key, fence_key = KEYS[2 * i + 1], KEYS[2 * i + 2]
+  local lease = redis.call('HMGET', lease_key, 'token', 'agent', 'identity', 'until_ms', 'renewed_ms')
+  local token = tonumber(lease[1] or '0')
+  local holder, holder_identity = lease[2] or '', lease[3] or ''
+  local remaining = tonumber(lease[4] or '0') - now
+  if (tonumber(lease[5] or '0')) > now then
+    remaining = duration
+    redis.call('HSET', lease_key, 'renewed_ms', string.format('%.0f', now),
+      'until_ms', string.format('%.0f', now + duration))
+  end
+  if remaining <= 0 then holder, holder_identity, remaining = '', '', 0 end
+  local renewed = 0
+  if ARGV[3 + i] ~= '' then
+    local mine = tonumber(ARGV[3 + i])
+    local fence = tonumber(redis.call('GET', fence_key) or '0')
+    local is_ours = holder == agent and token == mine
+    local is_asserted = is_held_back and mine >= fence
+      and (mine > token or (mine == token and (holder == '' or holder == agent)))
+    if is_ours or is_asserted then
+      local text = string.format('%.0f', now)
+      if not is_ours then redis.call('HSET', lease_key, 'acquired_ms', text) end
+      redis.call('HSET', lease_key, 'token', string.format('%.0f', mine), 'agent', agent, 'identity', identity,
+        'renewed_ms', text, 'until_ms', string.format('%.0f', now + duration))
+      if mine > fence then redis.call('SET', fence_key, string.format('%.0f', mine)) end
+      renewed, token, holder, holder_identity, remaining = 1, mine, agent, identity, duration
+    end
+  end
+  rows[i] = {renewed, token, holder, holder_identity, remaining}
+end
+return {now, redis.call('ZRANGE', KEYS[2], 0, -1), rows}

@@ -1,0 +1,136 @@
+"""One pool of connections to Redis: time limits, scripts, errors turned into `StoreUnavailable`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+from urllib.parse import urlsplit
+
+import redis
+from redis.backoff import NoBackoff
+from redis.exceptions import NoScriptError, RedisError
+from redis.retry import Retry
+
+from app.errors import ConfigurationError, StoreUnavailable
+
+CONNECT_TIMEOUT_S = 2.0
+"""To open a connection."""
+
+SOCKET_TIMEOUT_S = 5.0
+"""For each answer; a lease outlasts two of these."""
+
+HEALTH_CHECK_S = 5
+"""A connection that was idle for so long is asked before it is used."""
+
+MAX_CONNECTIONS = 64
+"""Per pool; as many polls and scaling tasks as a worker has at once."""
+
+Argument = str | bytes | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A Lua file: its text, and the digest that Redis knows it by."""
+
+    text: str
+    digest: str
+
+
+def load_script(name: str) -> Script:
+    """The script in `app/adapters/lua/<name>.lua`."""
+    text = files("app.adapters").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
+    return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+class RedisConnection:
+    """Talks to one Redis; shared by many greenlets. Nothing is connected until the first call.
+
+    Nothing is sent twice by itself: a call that was not answered may have taken effect, and every caller
+    has a next round.
+
+    Args:
+        url: `redis://`, `rediss://` or `unix://`; a password in it is in no error text.
+
+    Raises:
+        ConfigurationError: the address can't be read.
+    """
+
+    def __init__(self, url: str, *, socket_timeout_s: float = SOCKET_TIMEOUT_S) -> None:
+        parts = urlsplit(url)
+        self.peer = "redis " + (parts.path if parts.scheme == "unix" else parts.netloc.rpartition("@")[2])
+        options: dict[str, Any] = {
+            "socket_connect_timeout": min(CONNECT_TIMEOUT_S, socket_timeout_s),
+            "socket_timeout": socket_timeout_s,
+            "health_check_interval": HEALTH_CHECK_S,
+            "retry": Retry(NoBackoff(), 0),
+            "protocol": 2,
+            "max_connections": MAX_CONNECTIONS,
+            "timeout": socket_timeout_s,
+        }
+        if parts.scheme != "unix":
+            options["socket_keepalive"] = True
+        try:
+            self._pool = redis.BlockingConnectionPool.from_url(url, **options)
+        except (ValueError, TypeError):
+            raise ConfigurationError(["the address can't be read"], source="redis.url") from None
+        self._client: Any = redis.Redis(connection_pool=self._pool)
+        # Answers as Redis sends them, whatever the library makes of each command.
+        self._client.response_callbacks.clear()
+
+    def run(self, script: Script, keys: Sequence[str], *arguments: Argument) -> Any:
+        """Run a script: one atomic step, one round trip (two the first time).
+
+        Raises:
+            StoreUnavailable: no answer, or Redis refused; it may have taken effect.
+        """
+        rest = (len(keys), *keys, *arguments)
+        try:
+            return self._client.execute_command("EVALSHA", script.digest, *rest)
+        except NoScriptError:
+            return self.execute("EVAL", script.text, *rest)
+        except (RedisError, OSError) as err:
+            raise self._unavailable(err) from err
+
+    def execute(self, *command: Argument) -> Any:
+        """One command. Raises StoreUnavailable as `run` does."""
+        try:
+            return self._client.execute_command(*command)
+        except (RedisError, OSError) as err:
+            raise self._unavailable(err) from err
+
+    def execute_all(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+        """Several commands as one transaction, one round trip. Raises StoreUnavailable as `run` does."""
+        try:
+            with self._client.pipeline(transaction=True) as pipeline:
+                for command in commands:
+                    pipeline.execute_command(*command)
+                answers = list(pipeline.execute(raise_on_error=False))
+        except (RedisError, OSError) as err:
+            raise self._unavailable(err) from err
+        for answer in answers:
+            if isinstance(answer, RedisError):
+                raise self._unavailable(answer)
+        return answers
+
+    def close(self) -> None:
+        """Close all connections; a later call opens new ones."""
+        self._pool.disconnect()
+
+    def _unavailable(self, err: Exception) -> StoreUnavailable:
+        # The library may put the command before the error, and with it a record.
+        lines = str(err).rpartition("of pipeline caused error: ")[2].splitlines()
+        text = lines[0][:200] if lines else ""
+        return StoreUnavailable(self.peer, text or type(err).__name__)
+
+
+def pairs(flat: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """What Redis answers as one list of a1, b1, a2, b2, … (hashes, members with scores)."""
+    return zip(flat[::2], flat[1::2], strict=True)
+
+
+def now_ms(time_reply: Sequence[bytes]) -> int:
+    """Unix milliseconds from the answer to TIME."""
+    return int(time_reply[0]) * 1000 + int(time_reply[1]) // 1000

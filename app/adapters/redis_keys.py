@@ -1,0 +1,70 @@
+"""Names of all keys in Redis, one function per kind.
+
+A bucket's keys share its name as the tag in braces, so that they would stay together in a cluster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RedisKeys:
+    """Key names of one fleet.
+
+    Attributes:
+        prefix: what all of them begin with (`redis.prefix`, the node's name included where it counts).
+    """
+
+    prefix: str = "vmscaler"
+
+    def total(self) -> str:
+        """String: the number of buckets in force."""
+        return f"{self.prefix}:buckets"
+
+    def epoch(self) -> str:
+        """Hash: `run`, the server's run id, and `since_ms`, when we first saw it."""
+        return f"{self.prefix}:epoch"
+
+    def heartbeats(self) -> str:
+        """Sorted set: agent ids by Redis' time of their last lease round, Unix ms."""
+        return f"{self.prefix}:agents:heartbeats"
+
+    def agents(self) -> str:
+        """Hash by agent id: time of the last publication, a space, the facts."""
+        return f"{self.prefix}:agents"
+
+    def agents_until(self) -> str:
+        """Sorted set: agent ids by the time at which their facts end."""
+        return f"{self.prefix}:agents:until"
+
+    def lease(self, bucket: str) -> str:
+        """Hash: `token` stays; `identity`, `agent`, `acquired_ms`, `renewed_ms`, `until_ms` while held."""
+        return self._of(bucket, "lease")
+
+    def fence(self, bucket: str) -> str:
+        """String: the highest token seen; a write with a lower one is refused."""
+        return self._of(bucket, "fence")
+
+    def state(self, bucket: str) -> str:
+        """Hash by VM key: its record."""
+        return self._of(bucket, "state")
+
+    def deleted(self, bucket: str, vm: str) -> str:
+        """String: the last record of a deleted VM, until its retention ends."""
+        return self._of(bucket, f"deleted:{vm}")
+
+    def events(self, bucket: str, vm: str) -> str:
+        """Stream: a VM's audit trail."""
+        return self._of(bucket, f"events:{vm}")
+
+    def seq(self, bucket: str) -> str:
+        """Hash: `seq` and `ms` of the bucket's last turn."""
+        return self._of(bucket, "seq")
+
+    def intents(self, bucket: str) -> str:
+        """Hash by kind and target: when the intent ends (0: never), a space, the intent as JSON."""
+        return self._of(bucket, "intents")
+
+    def _of(self, bucket: str, what: str) -> str:
+        return f"{self.prefix}:{{{bucket}}}:{what}"
