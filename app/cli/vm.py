@@ -32,14 +32,20 @@ def vm_group() -> None:
 
 
 @vm_group.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: now_ms, vms.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: now_ms, vms, unreadable.")
 @click.pass_context
 def list_command(context: click.Context, as_json: bool) -> None:
     """List all VMs: sizes as now → desired, with the observed size in brackets where it differs."""
     view = fleet_access(context).inspection.fleet_view()
     unreadable = [problem for problem in view.problems if problem.code == "unreadable"]
     if as_json:
-        show_json({"now_ms": view.now_ms, "vms": [vm_shape(row) for row in view.vms]})
+        show_json(
+            {
+                "now_ms": view.now_ms,
+                "vms": [vm_shape(row) for row in view.vms],
+                "unreadable": [printable(problem.subject) for problem in unreadable],
+            }
+        )
         return
     if view.vms:
         show_table(_COLUMNS, [list_cells(row) for row in view.vms])

@@ -19,6 +19,8 @@ from app.ports.store import (
     VmWrite,
 )
 from app.ports.vm import VmKey
+from app.services.inspection import Buckets, Inspection, Sources
+from app.services.instructing import Instructing
 
 NOW = Millis(1_700_049_600_000)
 """2023-11-15 12:00:00 UTC."""
@@ -144,3 +146,14 @@ class ShownAgents:
 
     def withdraw(self, agent_id: str) -> None:
         raise AssertionError("a reader never withdraws")
+
+
+def inspection(fleet: ShownFleet) -> Inspection:
+    """A reader of the fleet; VMs are polled every 5 s."""
+    sources = Sources(fleet, fleet, ShownAgents(fleet), ShownIntents(fleet), fleet)
+    return Inspection(sources, Buckets(BUCKETS, bucket_of), poll_period_s=5.0)
+
+
+def instructing(fleet: ShownFleet) -> Instructing:
+    """A writer of wishes."""
+    return Instructing(ShownIntents(fleet), fleet, fleet, fleet.new_id, fleet.sleep)
