@@ -1,7 +1,7 @@
-"""The guard of a supervisor's children: run as a script, it outlives a supervisor that was killed.
+"""The guard of another process's children: run as a script, it outlives a process that was killed.
 
-It reads its standard input, whose other end the supervisor holds: `+PID` and `-PID` lines name the process
-groups that exist, `done` says that all is tidy. If the input ends without `done`, the supervisor is dead:
+It reads its standard input, whose other end that process holds: `+PID` and `-PID` lines name the process
+groups that exist, `done` says that all is tidy. If the input ends without `done`, it is dead:
 the guard kills the process groups and removes the directory given as its argument.
 
 Run by file name, with no package on its path, so that it starts in a few milliseconds and stays small.
@@ -44,7 +44,7 @@ def kill_groups(groups: Iterable[int]) -> set[int]:
 
 
 def main() -> None:
-    """Wait for the end of the supervisor, then tidy up if it could not."""
+    """Wait for the end of the guarded process, then tidy up if it could not."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     groups = read_groups(sys.stdin)

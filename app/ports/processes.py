@@ -13,7 +13,7 @@ class ProcessSpec:
     """What to run.
 
     Attributes:
-        name: what an operator calls it; unique among the children of one supervisor.
+        name: what an operator calls it; unique among the children of one keeper.
         argv: program and arguments; never a secret, everybody may read them.
         environment: the child's whole environment, nothing is inherited.
         directory: where it runs.

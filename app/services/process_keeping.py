@@ -1,6 +1,6 @@
 """Keeps child processes alive: starts them, starts again what died, stops all in order.
 
-Nothing here runs by itself: the caller calls `Supervisor.tick` a few times a second, from the main thread.
+Nothing here runs by itself: the caller calls `ProcessKeeper.tick` a few times a second, from the main thread.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Child:
     restart_at: float = 0.0
 
 
-class Supervisor:
+class ProcessKeeper:
     """Owns a set of children; see the module for who calls it."""
 
     def __init__(

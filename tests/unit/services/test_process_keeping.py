@@ -4,7 +4,7 @@ import pytest
 
 from app.core.model import Millis
 from app.ports.runtime import Monotonic
-from app.services.supervision import Supervisor
+from app.services.process_keeping import ProcessKeeper
 from tests.fakes.processes import FakeLauncher, spec
 
 
@@ -33,104 +33,104 @@ def launcher() -> FakeLauncher:
 
 
 @pytest.fixture
-def supervisor(launcher: FakeLauncher, clock: SteppedClock) -> Supervisor:
-    return Supervisor(launcher, clock, sleep=clock.sleep)
+def keeper(launcher: FakeLauncher, clock: SteppedClock) -> ProcessKeeper:
+    return ProcessKeeper(launcher, clock, sleep=clock.sleep)
 
 
 def test_a_child_that_died_is_started_again_two_seconds_later(
-    supervisor: Supervisor, launcher: FakeLauncher, clock: SteppedClock
+    keeper: ProcessKeeper, launcher: FakeLauncher, clock: SteppedClock
 ) -> None:
-    supervisor.start(spec("worker"))
+    keeper.start(spec("worker"))
     launcher.latest("worker").end = "exit status 1"
-    supervisor.tick()
+    keeper.tick()
     clock.seconds += 1.9
-    supervisor.tick()
-    (down,) = supervisor.states()
+    keeper.tick()
+    (down,) = keeper.states()
     assert (down.is_running, down.restarts, down.last_end) == (False, 0, "exit status 1")
     clock.seconds += 0.1
-    supervisor.tick()
-    (up,) = supervisor.states()
+    keeper.tick()
+    (up,) = keeper.states()
     assert (up.is_running, up.restarts, up.last_end) == (True, 1, "exit status 1")
     assert launcher.journal == ["start worker", "start worker"]
 
 
 def test_a_child_that_lives_is_left_alone(
-    supervisor: Supervisor, launcher: FakeLauncher, clock: SteppedClock
+    keeper: ProcessKeeper, launcher: FakeLauncher, clock: SteppedClock
 ) -> None:
-    supervisor.start(spec("beat"))
+    keeper.start(spec("beat"))
     for _ in range(5):
         clock.seconds += 10
-        supervisor.tick()
+        keeper.tick()
     assert launcher.journal == ["start beat"]
 
 
 def test_the_death_of_one_child_does_not_touch_the_others(
-    supervisor: Supervisor, launcher: FakeLauncher, clock: SteppedClock
+    keeper: ProcessKeeper, launcher: FakeLauncher, clock: SteppedClock
 ) -> None:
-    supervisor.start(spec("beat"))
-    supervisor.start(spec("worker"))
+    keeper.start(spec("beat"))
+    keeper.start(spec("worker"))
     launcher.latest("worker").end = "killed by SIGKILL"
-    supervisor.tick()
+    keeper.tick()
     clock.seconds += 2
-    supervisor.tick()
-    assert [state.restarts for state in supervisor.states()] == [0, 1]
+    keeper.tick()
+    assert [state.restarts for state in keeper.states()] == [0, 1]
 
 
 def test_a_child_that_cannot_be_started_is_tried_again(
-    supervisor: Supervisor, launcher: FakeLauncher, clock: SteppedClock
+    keeper: ProcessKeeper, launcher: FakeLauncher, clock: SteppedClock
 ) -> None:
     launcher.missing.add("flower")
-    supervisor.start(spec("flower"))
-    assert supervisor.states()[0].last_end == "not started: No such file or directory"
+    keeper.start(spec("flower"))
+    assert keeper.states()[0].last_end == "not started: No such file or directory"
     launcher.missing.clear()
     clock.seconds += 2
-    supervisor.tick()
-    assert supervisor.states()[0].is_running
+    keeper.tick()
+    assert keeper.states()[0].is_running
 
 
-def test_two_children_of_one_name_are_refused(supervisor: Supervisor) -> None:
-    supervisor.start(spec("worker"))
+def test_two_children_of_one_name_are_refused(keeper: ProcessKeeper) -> None:
+    keeper.start(spec("worker"))
     with pytest.raises(ValueError, match="worker"):
-        supervisor.start(spec("worker"))
+        keeper.start(spec("worker"))
 
 
-def test_children_are_stopped_wave_by_wave(supervisor: Supervisor, launcher: FakeLauncher) -> None:
-    supervisor.start(spec("redis", stop_wave=2))
-    supervisor.start(spec("sim", stop_wave=1))
-    supervisor.start(spec("worker"))
+def test_children_are_stopped_wave_by_wave(keeper: ProcessKeeper, launcher: FakeLauncher) -> None:
+    keeper.start(spec("redis", stop_wave=2))
+    keeper.start(spec("sim", stop_wave=1))
+    keeper.start(spec("worker"))
     launcher.journal.clear()
-    assert supervisor.stop(5.0) == ()
+    assert keeper.stop(5.0) == ()
     assert launcher.journal == ["terminate worker", "terminate sim", "terminate redis"]
 
 
 def test_a_child_that_ignores_the_request_is_killed_after_the_grace_period(
-    supervisor: Supervisor, launcher: FakeLauncher, clock: SteppedClock
+    keeper: ProcessKeeper, launcher: FakeLauncher, clock: SteppedClock
 ) -> None:
-    supervisor.start(spec("redis", stop_wave=2))
-    supervisor.start(spec("worker"))
+    keeper.start(spec("redis", stop_wave=2))
+    keeper.start(spec("worker"))
     launcher.latest("worker").obeys = False
     launcher.journal.clear()
     before = clock.seconds
-    assert supervisor.stop(5.0) == ("worker",)
+    assert keeper.stop(5.0) == ("worker",)
     assert launcher.journal == ["terminate worker", "kill worker", "terminate redis"]
     assert 5.0 <= clock.seconds - before < 5.2
 
 
 def test_nothing_is_started_again_after_the_stop(
-    supervisor: Supervisor, launcher: FakeLauncher, clock: SteppedClock
+    keeper: ProcessKeeper, launcher: FakeLauncher, clock: SteppedClock
 ) -> None:
-    supervisor.start(spec("worker"))
-    supervisor.stop(1.0)
+    keeper.start(spec("worker"))
+    keeper.stop(1.0)
     launcher.journal.clear()
     clock.seconds += 60
-    supervisor.tick()
+    keeper.tick()
     assert launcher.journal == []
-    assert supervisor.states() == ()
+    assert keeper.states() == ()
 
 
-def test_kill_asks_nobody(supervisor: Supervisor, launcher: FakeLauncher) -> None:
-    supervisor.start(spec("worker"))
-    supervisor.start(spec("redis", stop_wave=2))
+def test_kill_asks_nobody(keeper: ProcessKeeper, launcher: FakeLauncher) -> None:
+    keeper.start(spec("worker"))
+    keeper.start(spec("redis", stop_wave=2))
     launcher.journal.clear()
-    supervisor.kill()
+    keeper.kill()
     assert launcher.journal == ["kill worker", "kill redis"]
