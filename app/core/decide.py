@@ -78,8 +78,8 @@ def _plan_plugin(
         ongoing = state.platform.ongoing
         target = wanted if should else use if ongoing is None else use.max(ongoing)
         return PluginRequest(permit, target, state.metrics), None
-    if wants and permit is not None:
-        said.append(because.permit_refused(state, wanted, permit))
+    if wants and permit is not None and last is not None:
+        said.append(because.permit_refused(state, wanted, last.resources, permit))
     return None, Millis(min(tick, backoff) if backoff > 0 else tick)
 
 

@@ -59,11 +59,11 @@ def scheduler_failed(state: State) -> str:
     return f"the request to the scheduler failed: the next one {wait} after that"
 
 
-def permit_refused(state: State, wanted: Resources, permit: Resources) -> str:
-    """The pause after the scheduler granted less than it was asked for."""
+def permit_refused(state: State, wanted: Resources, asked: Resources, permit: Resources) -> str:
+    """The pause after a request for more than there is a permit for, refused or failed."""
     wait = span_text(state.config.plugin_denied_retry_wait)
     return (
-        f"the scheduler granted {_size(state, permit)}, less than asked for: "
+        f"the scheduler was asked for {_size(state, asked)}, but the permit is {_size(state, permit)}: "
         f"{_size(state, wanted)} is asked for {wait} after that request"
     )
 
