@@ -11,6 +11,12 @@ from dataclasses import dataclass
 
 import click
 
+_GAP = "  "
+"""Between two columns."""
+
+_LEAST_CUT = 16
+"""Characters that a cut column keeps in any case."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -19,11 +25,13 @@ class Column:
     Attributes:
         is_right: numbers stand to the right.
         is_wide: may be folded on a terminal that is too narrow; the others may not.
+        is_cut: the last column, cut at the terminal's edge, so that a row stays a line.
     """
 
     title: str
     is_right: bool = False
     is_wide: bool = False
+    is_cut: bool = False
 
 
 def show_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
@@ -44,7 +52,7 @@ def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> lis
             cell.rjust(width) if column.is_right else cell.ljust(width)
             for cell, width, column in zip(row, widths, columns, strict=True)
         ]
-        lines.append("  ".join(cells).rstrip())
+        lines.append(_GAP.join(cells).rstrip())
     return lines
 
 
@@ -62,7 +70,7 @@ def _show_rich(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, len(_GAP), 0, 0))
     for column in columns:
         table.add_column(
             column.title.upper(),
@@ -70,6 +78,23 @@ def _show_rich(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None
             no_wrap=not column.is_wide,
             overflow="fold",
         )
+    console = Console(highlight=False)
+    room = console.width - _width_before_last(columns, rows)
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    Console(highlight=False).print(table)
+        cells = [*row[:-1], _cut(row[-1], room)] if columns[-1].is_cut else row
+        table.add_row(*(Text(cell) for cell in cells))
+    console.print(table)
+
+
+def _width_before_last(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> int:
+    """Columns of the terminal that all but the last column take, gaps included."""
+    return sum(
+        max([len(column.title), *(len(row[at]) for row in rows)]) + len(_GAP)
+        for at, column in enumerate(columns[:-1])
+    )
+
+
+def _cut(cell: str, room: int) -> str:
+    """The cell in `room` characters; on a terminal too narrow for that, in a few."""
+    room = max(room, _LEAST_CUT)
+    return cell if len(cell) <= room else cell[: room - 1] + "…"

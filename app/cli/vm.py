@@ -16,13 +16,12 @@ _COLUMNS = (
     Column("vm"),
     Column("bucket"),
     Column("worker"),
-    Column("mode"),
-    Column("status"),
+    Column("state"),
     Column("load1", is_right=True),
     Column("cpu"),
     Column("memory"),
     Column("sample", is_right=True),
-    Column("why", is_wide=True),
+    Column("why", is_wide=True, is_cut=True),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.core.model import Mode
 from app.core.resources import Resources
 from app.ports.store import LeaseRow
 from app.protocols.printable import printable
@@ -19,10 +20,9 @@ def list_cells(row: VmRow) -> tuple[str, ...]:
     desired = row.desired
     return (
         printable(row.key),
-        bucket_text(row.bucket),
+        bucket_text(row.bucket).partition("-")[0],
         row.worker,
-        "paused" if row.pause is not None else row.mode.value,
-        row.status,
+        state_text(row),
         "–" if row.metrics is None else f"{row.metrics.load1:.2f}",
         _change(
             cpu_text(row.use.cpu), None if desired is None else cpu_text(desired.cpu), cpu_text(observed.cpu)
@@ -31,6 +31,18 @@ def list_cells(row: VmRow) -> tuple[str, ...]:
         "never" if row.sample_age_ms is None else span_text(row.sample_age_ms),
         printable(row.why),
     )
+
+
+def state_text(row: VmRow) -> str:
+    """`ok`, or whatever makes the VM another than one that is scaled and well: `stuck, paused`."""
+    words = [row.status] if row.status != "ok" else []
+    if row.mode is Mode.OBSERVE:
+        words.append("observed")
+    if row.pause is not None:
+        words.append("paused")
+    if row.operation is not None:
+        words.append(row.operation.state)
+    return ", ".join(words) or "ok"
 
 
 def bucket_text(name: str) -> str:

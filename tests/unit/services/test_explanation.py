@@ -63,7 +63,7 @@ def test_a_permit_that_was_refused_tells_when_it_is_asked_for_again() -> None:
     show(fleet, vm)
     fleet.now = Millis(NOW + 500)
     explanation = inspection(fleet).explain(A)
-    assert "the scheduler granted 1 CPU, 4 GiB" in explanation.row.why
+    assert "2.25 CPU, 9 GiB is asked for 2 s after" in explanation.row.why
     assert explanation.look_again_ms == NOW + 2_000
     assert any("until 12:00:02 UTC (1.5 s from now)" in line for line in explanation.lines)
 
@@ -77,8 +77,8 @@ def test_what_held_the_decision_back_and_is_over_by_now_is_kept_apart() -> None:
     show(fleet, vm)
     fleet.now = Millis(NOW + 2_000)
     explanation = inspection(fleet).explain(A)
-    assert any("the scheduler granted" in text for text in explanation.said_then)
-    assert not any("the scheduler granted" in line for line in explanation.lines)
+    assert any("is asked for 2 s after" in text for text in explanation.said_then)
+    assert not any("is asked for 2 s after" in line for line in explanation.lines)
 
 
 def test_a_denied_downscale_tells_until_when_the_size_is_held_up() -> None:
