@@ -81,7 +81,7 @@ class AgentStep(bootsteps.StartStopStep):  # type: ignore[misc]
     def start(self, worker: Any) -> None:
         """Connects to nothing itself: the agent's jobs do."""
         # Imported here: beat and Flower share the app, and need none of the worker's clients.
-        from app.bootstrap import build_agent
+        from app.bootstrap.worker import build_agent
 
         name = worker.hostname.split("@")[0]
         agent = build_agent(worker.app.vmscaler_settings, name, CeleryTaskQueue(worker.app))

@@ -32,7 +32,7 @@ def fleet_access(context: click.Context) -> FleetAccess:
     if given is not None:
         return given
     # Imported here: `--help` needs neither Redis' client nor the configuration.
-    from app.bootstrap import build_inspection, build_intents
+    from app.bootstrap.reading import build_inspection, build_intents
     from app.cli.config import settings_in_force
 
     settings = settings_in_force(context)

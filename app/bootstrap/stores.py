@@ -1,0 +1,35 @@
+"""What Redis holds, for every process alike."""
+
+from __future__ import annotations
+
+from app.adapters.redis_agents import RedisAgents
+from app.adapters.redis_connection import RedisConnection
+from app.adapters.redis_intents import RedisIntents
+from app.adapters.redis_keys import RedisKeys
+from app.adapters.redis_leases import RedisLeases
+from app.adapters.redis_state import RedisState
+from app.adapters.redis_ticks import RedisTicks
+from app.cluster.ring import BucketSet
+from app.config import Settings
+from app.ports.store import BucketName
+
+
+class Stores:
+    """Everything that Redis holds, over one pool of connections; connects at the first call.
+
+    Raises:
+        ConfigurationError: Redis' address or its password file can't be read.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        connection = RedisConnection(settings.redis.connection_url().reveal())
+        keys = RedisKeys(settings.key_prefix)
+        self.ring = BucketSet(settings.ownership.buckets)
+        self.names = tuple(BucketName(name) for name in self.ring.names)
+        self.states = RedisState(connection, keys)
+        self.agents = RedisAgents(connection, keys)
+        self.intents = RedisIntents(connection, keys)
+        self.ticks = RedisTicks(connection, keys)
+        self.leases = RedisLeases(
+            connection, keys, self.names, duration_s=settings.ownership.lease_duration_seconds
+        )

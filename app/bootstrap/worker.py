@@ -1,0 +1,109 @@
+"""One worker process: its services, wired."""
+
+from __future__ import annotations
+
+import os
+import uuid
+
+from app import __version__
+from app.adapters.clock import SystemClock
+from app.adapters.green import GreenConcurrency
+from app.adapters.metrics_http import MetricsPages
+from app.adapters.monitor_ws import MonitorDialer
+from app.adapters.scheduler_http import SchedulerHttp
+from app.adapters.scheduler_registry import RegistrySchedulerWatch
+from app.bootstrap.platform import build_platform
+from app.bootstrap.stores import Stores
+from app.cluster.lease import LeaseTimes
+from app.config import Settings
+from app.ports.runtime import TaskQueue
+from app.ports.store import Holder
+from app.services.agent import Agent
+from app.services.agent_settings import AgentSettings
+from app.services.executors import Executors
+from app.services.ownership import Ownership
+from app.services.polling import Polling
+from app.services.runner import Runner
+from app.services.scaling import Scaling
+from app.services.scheduler_link import SchedulerLink
+from app.services.supervisor import Supervisor
+
+
+def agent_settings(settings: Settings, worker: str) -> AgentSettings:
+    """The worker's part of the configuration."""
+    monitor = settings.monitor
+    return AgentSettings(
+        worker=worker,
+        core=settings.core_config(),
+        poll_period_s=settings.metrics.seconds_between_requests,
+        metrics_timeout_s=settings.metrics.request_timeout_seconds,
+        metrics_prefix=settings.metrics.load_metric_prefix,
+        scheduler_timeout_s=settings.scheduler.request_timeout_seconds,
+        platform_timeout_s=settings.scaling.request_timeout_seconds,
+        apply_timeout_s=settings.scaling.apply_timeout_seconds,
+        monitor_connect_timeout_s=monitor.connection_timeout_seconds,
+        monitor_response_timeout_s=monitor.response_timeout_seconds,
+        monitor_retry_min_wait_s=monitor.connection_retry_min_wait_seconds,
+        silence_s=monitor.unhealthy_after_silence_duration_seconds,
+        grace_s=monitor.unhealthy_startup_grace_period_seconds,
+        compute_unit=settings.scaling.compute_unit.resources(),
+    )
+
+
+def build_agent(settings: Settings, worker: str, queue: TaskQueue) -> Agent:
+    """The services of one worker process, wired and not yet started.
+
+    Args:
+        worker: the worker's name, such as `worker1`.
+        queue: where scaling tasks go.
+
+    Raises:
+        ConfigurationError: something that the configuration names can't be used.
+    """
+    times = agent_settings(settings, worker)
+    clock, concurrency = SystemClock(), GreenConcurrency()
+    stores = Stores(settings)
+    holder = Holder(f"{worker}_{settings.env.pod_ip or settings.web.host}", str(uuid.uuid4()))
+    facts = {"name": worker, "address": None, "started_ms": clock.wall_ms()}
+    facts |= {"version": __version__, "pid": os.getpid()}
+    agent = Agent(times, clock, concurrency, holder, stores.ticks, stores.intents, stores.agents, facts)
+    ownership = Ownership(
+        stores.leases,
+        clock,
+        stores.ring,
+        holder,
+        LeaseTimes(
+            duration_s=settings.ownership.lease_duration_seconds,
+            renew_every_s=settings.ownership.renew_every_seconds,
+            give_up_after_s=settings.ownership.give_up_after_seconds,
+        ),
+        on_acquired=agent.bucket_acquired,
+        on_lost=agent.bucket_lost,
+        on_releasing=agent.bucket_releasing,
+    )
+    platform, pages = build_platform(settings), MetricsPages()
+    dialer = MonitorDialer(settings.monitor.max_health_check_sequential_failures_seconds)
+    supervisor = Supervisor(
+        times, clock, concurrency, stores.ring, stores.states, ownership, (platform, dialer, pages)
+    )
+    link = SchedulerLink(RegistrySchedulerWatch(stores.agents, clock), agent.scheduler_changed)
+
+    def commit(runner: Runner) -> None:
+        supervisor.commit(runner.bucket, [runner])
+
+    executors = Executors(times, clock, ownership, commit, (link, SchedulerHttp()), platform, supervisor.link)
+    scaling = Scaling(
+        clock, concurrency, agent.timers, queue, executors, commit, agent.runner_lost, supervisor.crashed
+    )
+    polling = Polling(
+        times,
+        clock,
+        concurrency,
+        pages,
+        commit=lambda runners: supervisor.commit(runners[0].bucket, runners),
+        dispatch=scaling.dispatch,
+        crashed=supervisor.crashed,
+    )
+    supervisor.connect(scaling.consider, scaling.forget, lambda: link.current()[0] is not None)
+    agent.connect(ownership, supervisor, link, executors, scaling, polling)
+    return agent
