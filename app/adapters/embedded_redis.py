@@ -111,8 +111,7 @@ def start_embedded(directory: Path, *, ready_within_s: float = 20.0) -> Embedded
                 "-c",
                 _WRAPPER,
                 str(os.getpid()),
-                str(server),
-                *_options(socket_path),
+                *server_command(server, directory),
             ],
             cwd=directory,
             stdin=subprocess.DEVNULL,
@@ -134,7 +133,9 @@ def start_embedded(directory: Path, *, ready_within_s: float = 20.0) -> Embedded
     return embedded
 
 
-def _options(socket_path: Path) -> list[str]:
+def server_command(server: Path, directory: Path) -> tuple[str, ...]:
+    """Program and arguments of a server that keeps socket, data and log in `directory`; no secret in it."""
+    socket_path = directory.resolve() / SOCKET_NAME
     options = {
         "port": "0",
         "unixsocket": str(socket_path),
@@ -148,7 +149,19 @@ def _options(socket_path: Path) -> list[str]:
         "appendfsync": "everysec",
         "maxmemory-policy": "noeviction",
     }
-    return [word for name, value in options.items() for word in (f"--{name}", value)]
+    return (str(server), *(word for name, value in options.items() for word in (f"--{name}", value)))
+
+
+def is_answering(socket_path: Path) -> bool:
+    """Whether a PING is answered with PONG; a server that still loads its data answers with an error."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(1.0)
+        try:
+            connection.connect(str(socket_path))
+            connection.sendall(b"PING\r\n")
+            return connection.recv(64).startswith(b"+PONG")
+        except OSError:
+            return False
 
 
 def _lock(directory: Path) -> int:
@@ -164,7 +177,7 @@ def _lock(directory: Path) -> int:
 
 def _wait_until_ready(embedded: EmbeddedRedis, ready_within_s: float) -> None:
     deadline = time.monotonic() + ready_within_s
-    while not _answers(embedded.socket_path):
+    while not is_answering(embedded.socket_path):
         if embedded.process.poll() is not None:
             raise StoreUnavailable(
                 "embedded redis", f"ended at its start: {_last_words(embedded.socket_path)}"
@@ -172,18 +185,6 @@ def _wait_until_ready(embedded: EmbeddedRedis, ready_within_s: float) -> None:
         if time.monotonic() > deadline:
             raise StoreUnavailable("embedded redis", f"no answer within {ready_within_s:g} s of its start")
         time.sleep(0.02)
-
-
-def _answers(socket_path: Path) -> bool:
-    """Whether a PING is answered with PONG; a server that still loads its data answers with an error."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(1.0)
-        try:
-            connection.connect(str(socket_path))
-            connection.sendall(b"PING\r\n")
-            return connection.recv(64).startswith(b"+PONG")
-        except OSError:
-            return False
 
 
 def _last_words(socket_path: Path) -> str:
