@@ -56,7 +56,7 @@ def _make(settings: Settings) -> Celery:
         broker_connection_max_retries=None,
         broker_transport_options=transport_options(settings, RedisSettings().prefix),
         broker_pool_limit=10,
-        beat_scheduler="redbeat.RedBeatScheduler",
+        beat_scheduler="workers.beat.AnnouncingScheduler",
         beat_max_loop_interval=1,
         redbeat_redis_url=settings.redis.connection_url().reveal(),
         redbeat_key_prefix=f"{settings.key_prefix}:beat:",

@@ -16,5 +16,6 @@ def build_platform(settings: Settings) -> Platform:
     if settings.platform.kind == "sim":
         from app.adapters.platform_sim import SimPlatform
 
-        return SimPlatform(settings.platform.url.reveal(), settings.platform.token())
+        token = settings.platform.token()
+        return SimPlatform(settings.platform.url.reveal(), token=token, namespace=settings.platform.namespace)
     raise ConfigurationError([f".platform.kind: {settings.platform.kind} is not in this version; use sim"])

@@ -64,7 +64,7 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue) -> Agent:
     clock, concurrency = SystemClock(), GreenConcurrency()
     stores = Stores(settings)
     holder = Holder(f"{worker}_{settings.env.pod_ip or settings.web.host}", str(uuid.uuid4()))
-    facts = {"name": worker, "address": None, "started_ms": clock.wall_ms()}
+    facts: dict[str, object] = {"name": worker, "address": None, "started_ms": clock.wall_ms()}
     facts |= {"version": __version__, "pid": os.getpid()}
     agent = Agent(times, clock, concurrency, holder, stores.ticks, stores.intents, stores.agents, facts)
     ownership = Ownership(
