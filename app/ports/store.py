@@ -6,7 +6,7 @@ Every call raises `StoreUnavailable` when Redis gives no answer within its time 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NewType, Protocol
 
 from app.ports.vm import VmKey
@@ -27,7 +27,7 @@ class Holder:
         agent_id: uuid, new at each start of a worker.
     """
 
-    identity: str
+    identity: str = field(compare=False)
     agent_id: str
 
 

@@ -31,6 +31,7 @@ class MemoryLeases:
         self._epoch_since_ms: int | None = None
         self.is_away = False
         self.calls: list[str] = []
+        self.renewed_last: frozenset[BucketName] = frozenset()
         self.before_call: Callable[[str], None] = lambda name: None
         self.after_call: Callable[[str], None] = lambda name: None
 
@@ -66,6 +67,7 @@ class MemoryLeases:
         renewed = frozenset(
             bucket for bucket, token in renew.items() if self._renew(holder, bucket, token, now)
         )
+        self.renewed_last = renewed
         view = self._view(now, renewed)
         self.after_call("round")
         return view
