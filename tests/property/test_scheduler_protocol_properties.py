@@ -30,8 +30,11 @@ KEYS = st.sampled_from(
         "metrics",
         "permit",
         "resourceUnit",
+        "lastPermit",
+        "computeUnit",
+        "migrate",
+        "loadAvg1M",
     ]
-    + ["lastPermit", "computeUnit", "migrate", "loadAvg1M"]
 )
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just("250m")
 VALUES = st.recursive(
