@@ -173,9 +173,7 @@ def _pauses(state: State) -> list[tuple[str, int]]:
         and last.resources.has_field_above(permit)
     ):
         wait = config.plugin_denied_retry_wait
-        pauses.append(
-            ("no other size is asked for while the scheduler has not granted the last one", last.at, wait)
-        )
+        pauses.append(("no more is asked for after a request that was not granted", last.at, wait))
     if denied is not None:
         wait = config.monitor_downscale_follow_up_wait
         pauses.append(("no downscale is asked after the denial", denied.at, wait))

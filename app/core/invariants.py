@@ -96,8 +96,9 @@ def _monitor_bounds(state: State, actions: ActionSet) -> list[str]:
     if downscale is not None:
         if downscale.target.has_field_above(downscale.current) or downscale.target == downscale.current:
             said.append("a monitor downscale that makes nothing smaller, or something larger")
-        if downscale.target.has_field_below(state.vm.min.min(downscale.current)):
-            said.append("a monitor downscale beyond the minimum")
+        least = state.vm.min.min(state.vm.use).min(downscale.current)
+        if downscale.target.has_field_below(least):
+            said.append("a monitor downscale beyond the minimum and what is in use")
     return said
 
 

@@ -79,7 +79,11 @@ LOW = permitted(SETTLED, resources(1, 1))
             ActionSet(monitor_downscale=Resize(USE, UP)),
             "a monitor downscale that makes nothing smaller",
         ),
-        (bounded(SETTLED, USE, USE), ActionSet(monitor_downscale=Resize(USE, DOWN)), "beyond the minimum"),
+        (
+            bounded(SETTLED, USE, USE),
+            ActionSet(monitor_downscale=Resize(USE, DOWN)),
+            "downscale beyond the minimum",
+        ),
         (
             ROOMY,
             ActionSet(plugin=PluginRequest(None, USE, None), platform=Resize(USE, UP)),
