@@ -111,19 +111,21 @@ class ProcessKeeper:
     def stop(self, grace_s: float) -> tuple[str, ...]:
         """Stop all, wave by wave; returns the names of those that had to be killed.
 
+        If it is interrupted, `kill` ends those that are left.
+
         Args:
             grace_s: how long each wave has before what is left of it is killed.
         """
         children = tuple(self._children.values())
-        self._children.clear()
         killed: list[str] = []
         for wave in sorted({child.spec.stop_wave for child in children}):
             members = [child for child in children if child.spec.stop_wave == wave]
             killed += self._stop_wave(members, grace_s)
+        self._children.clear()
         return tuple(killed)
 
     def kill(self) -> None:
-        """End all at once; for an operator who does not want to wait."""
+        """End all at once; for an operator who does not want to wait, and for errors."""
         for child in self._children.values():
             if child.process is not None:
                 child.process.kill()
