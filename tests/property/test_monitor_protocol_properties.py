@@ -11,19 +11,9 @@ from app.protocols.monitor_agent import AgentConnection, CallAnswered, CallFaile
 from app.protocols.monitor_guest import CloseAgent, GuestConnection
 from app.protocols.monitor_wire import DownscaleRequest, HealthCheck, UpscaleNotification
 
-TYPES = st.sampled_from(
-    [
-        "HealthCheck",
-        "UpscaleNotification",
-        "UpscaleConfirmation",
-        "DownscaleRequest",
-        "DownscaleResult",
-        "UpscaleRequest",
-        "InvalidMessage",
-        "InternalError",
-        "Nonsense",
-    ]
-)
+ANSWERS = ["HealthCheck", "UpscaleConfirmation", "DownscaleResult", "InvalidMessage", "InternalError"]
+REQUESTS = ["UpscaleNotification", "DownscaleRequest", "UpscaleRequest", "Nonsense"]
+TYPES = st.sampled_from([*ANSWERS, *REQUESTS])
 LEAVES = st.none() | st.booleans() | st.integers(-5, 20) | st.floats() | st.text(max_size=5)
 VALUES = st.recursive(
     LEAVES, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner)

@@ -18,24 +18,18 @@ from app.protocols.scheduler import (
     decode_response,
 )
 
-KEYS = st.sampled_from(
-    [
-        "protoVersion",
-        "pod",
-        "name",
-        "namespace",
-        "resources",
-        "vCPUs",
-        "mem",
-        "metrics",
-        "permit",
-        "resourceUnit",
-        "lastPermit",
-        "computeUnit",
-        "migrate",
-        "loadAvg1M",
-    ]
-)
+REQUEST_KEYS = [
+    "protoVersion",
+    "pod",
+    "name",
+    "namespace",
+    "resources",
+    "lastPermit",
+    "computeUnit",
+    "metrics",
+]
+OTHER_KEYS = ["vCPUs", "mem", "permit", "resourceUnit", "migrate", "loadAvg1M"]
+KEYS = st.sampled_from([*REQUEST_KEYS, *OTHER_KEYS])
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just("250m")
 VALUES = st.recursive(
     LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner), max_leaves=20
