@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from app.core.actions import PluginRequest, Resize
 from app.core.events import (
@@ -126,6 +127,7 @@ class Executors:
             if isinstance(err, PeerTimedOut):
                 self.look(runner, guard)
             return
+        runner.vm = replace(runner.vm, use=action.target)
         if runner.operation is operation:
             operation.is_accepted = True
             if runner.vm.observed is not None and runner.vm.observed == action.target:

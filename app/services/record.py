@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 from app.core.model import Millis
 from app.core.snapshot import from_snapshot, to_snapshot
@@ -115,7 +116,7 @@ def restore_runner(
     snapshot = record.get("snapshot")
     if not isinstance(snapshot, dict):
         raise InvalidInput(f"{vm.key} .snapshot", "is missing")
-    state: State = from_snapshot(snapshot, clock.wall_ms())
+    state: State = replace(from_snapshot(snapshot, clock.wall_ms()), config=settings.core)
     runner = Runner(vm, bucket, settings, clock, state)
     core_now = record.get("core_now_ms")
     if isinstance(core_now, int):

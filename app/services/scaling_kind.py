@@ -13,22 +13,18 @@ DOWNSCALE = "downscale"
 def scaling_kind(state: State, plan: ActionSet) -> str | None:
     """`upscale` if any field grows, else `downscale`; None for what changes no size.
 
-    A scheduler's tick, and the same question again after it was refused, are no scaling operation: the owner
-    asks them itself, without a task.
+    The scheduler's ticks, word to scheduler and monitor of what is already in use, and the same question again
+    after it was refused are no scaling operation: the owner does them itself, without a task.
     """
     use = state.vm.use
     if plan.platform is not None:
         return UPSCALE if plan.platform.target.has_field_above(use) else DOWNSCALE
-    if plan.monitor_upscale is not None:
-        return UPSCALE
     if plan.monitor_downscale is not None:
         return DOWNSCALE
-    if plan.plugin is None:
+    if plan.plugin is None or not plan.plugin.target.has_field_above(use):
         return None
     last = state.plugin.last_request
-    if last is None or plan.plugin.target == last.resources:
-        return None
-    return UPSCALE if plan.plugin.target.has_field_above(last.resources) else DOWNSCALE
+    return UPSCALE if last is None or plan.plugin.target != last.resources else None
 
 
 def plan_target(state: State, plan: ActionSet) -> Resources:

@@ -5,10 +5,12 @@ import json
 import pytest
 
 from app.core.events import MonitorStartingDownscale, PlatformStarting
+from app.core.model import Millis
 from app.core.resources import resources
 from app.errors import InvalidInput
 from app.services.record import build_record, build_write, restore_runner
 from app.services.vm_record import read_record
+from tests.core_builders import a_config
 from tests.fakes.clock import FakeClock
 from tests.service_builders import BUCKET, a_runner, a_virtual_machine, an_intent, load_of, some_settings
 
@@ -98,3 +100,10 @@ def test_the_record_holds_no_more_than_a_few_kilobytes() -> None:
     runner.take_sample(load_of(2))
     runner.decide()
     assert len(json.dumps(build_record(runner))) < 4_000
+
+
+def test_a_new_owner_goes_by_its_own_settings() -> None:
+    clock = FakeClock()
+    ours = some_settings(core=a_config(plugin_request_tick=Millis(9_999)))
+    again = restore_runner(a_written_record(clock), a_virtual_machine(), BUCKET, ours, clock)
+    assert again.state.config.plugin_request_tick == 9_999
