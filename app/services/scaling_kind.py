@@ -13,8 +13,8 @@ DOWNSCALE = "downscale"
 def scaling_kind(state: State, plan: ActionSet) -> str | None:
     """`upscale` if any field grows, else `downscale`; None for what changes no size.
 
-    The scheduler's ticks, word to scheduler and monitor of what is already in use, and the same question again
-    after it was refused are no scaling operation: the owner does them itself, without a task.
+    The scheduler's ticks, word to scheduler and monitor of what is already in use, and the same question
+    again after it was refused are no scaling operation: the owner does them itself, without a task.
     """
     use = state.vm.use
     if plan.platform is not None:
