@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from app.cluster.ring import BucketSet
-from app.core.events import MetricsArrived, MonitorReset, PlatformFailed, PluginGone
+from app.core.events import PluginGone
 from app.errors import InvalidInput, OwnershipLost, PeerError, StoreUnavailable
 from app.ports.peers import MetricsSource, MonitorConnector
 from app.ports.platform import Platform
@@ -16,11 +16,11 @@ from app.ports.runtime import Clock, Concurrency, Signal
 from app.ports.store import BucketName, FencingToken, StateStore, VmWrite
 from app.ports.vm import MonitorPolicy, VirtualMachine, VmKey
 from app.services.agent_settings import AgentSettings
+from app.services.beginning import begin_runner
 from app.services.committing import BucketCommitter
 from app.services.guarding import Guards
 from app.services.inventory import Inventory
 from app.services.monitor_link import MonitorLink
-from app.services.record import restore_runner
 from app.services.runner import Runner
 
 logger = logging.getLogger(__name__)
@@ -266,7 +266,8 @@ class Supervisor:
         for vm in vms:
             raw = held.records.pop(vm.key, None)
             try:
-                runner = self._make(vm, bucket, raw)
+                runner = begin_runner(vm, bucket, raw, self._settings, self._clock)
+                self._tell_scheduler(runner)
             except InvalidInput as err:
                 logger.warning("VM skipped: it can't be scaled", extra={"vm": vm.key, "reason": str(err)})
                 continue
@@ -288,28 +289,11 @@ class Supervisor:
                 self.relink(runner)
                 self._consider(runner)
 
-    def _make(self, vm: VirtualMachine, bucket: BucketName, raw: bytes | None) -> Runner:
-        runner = None
-        if raw:
-            try:
-                runner = restore_runner(raw, vm, bucket, self._settings, self._clock)
-            except InvalidInput as err:
-                logger.warning("record not used", extra={"vm": vm.key, "reason": str(err)})
-        if runner is None:
-            runner = Runner(vm, bucket, self._settings, self._clock)
-            runner.audit.add("added", why="the platform has it", target=vm.real_size)
-        else:
-            runner.apply(MonitorReset())
-            runner.apply(MetricsArrived(None))
-            if runner.state.platform.ongoing is not None:
-                runner.apply(PlatformFailed(runner.now()))
-            runner.audit.add("taken_over", why="the bucket has a new owner")
-            runner.update_vm(vm)
+    def _tell_scheduler(self, runner: Runner) -> None:
         if self._has_scheduler():
             runner.tell_scheduler_is_new()
         else:
             runner.apply(PluginGone())
-        return runner
 
     def _read_real_size(self, runner: Runner) -> None:
         limit_s = self._guards.guard(runner.bucket).limit_s(self._settings.platform_timeout_s)

@@ -1,0 +1,50 @@
+"""How a runner begins: anew, or from the record of an earlier owner.
+
+What an earlier owner had in flight is unknown: the core is told that the monitor is gone and that a platform
+request has failed, and its last sample is forgotten.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from app.core.events import MetricsArrived, MonitorReset, PlatformFailed
+from app.errors import InvalidInput
+from app.ports.runtime import Clock
+from app.ports.store import BucketName
+from app.ports.vm import VirtualMachine
+from app.services.agent_settings import AgentSettings
+from app.services.record import restore_runner
+from app.services.runner import Runner
+
+logger = logging.getLogger(__name__)
+
+
+def begin_runner(
+    vm: VirtualMachine, bucket: BucketName, raw: bytes | None, settings: AgentSettings, clock: Clock
+) -> Runner:
+    """A runner of this VM; `raw` is the record that Redis has of it, if any.
+
+    Raises:
+        InvalidInput: the VM itself can't be scaled; a record that can't be used is only logged.
+    """
+    if raw:
+        try:
+            runner = restore_runner(raw, vm, bucket, settings, clock)
+        except InvalidInput as err:
+            logger.warning("record not used", extra={"vm": vm.key, "reason": str(err)})
+        else:
+            _forget_what_was_in_flight(runner)
+            runner.update_vm(vm)
+            return runner
+    runner = Runner(vm, bucket, settings, clock)
+    runner.audit.add("added", why="the platform has it", target=vm.real_size)
+    return runner
+
+
+def _forget_what_was_in_flight(runner: Runner) -> None:
+    runner.apply(MonitorReset())
+    runner.apply(MetricsArrived(None))
+    if runner.state.platform.ongoing is not None:
+        runner.apply(PlatformFailed(runner.now()))
+    runner.audit.add("taken_over", why="the bucket has a new owner")
