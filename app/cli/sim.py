@@ -1,0 +1,146 @@
+"""`vmscaler sim`: run a fleet of simulated VMs that speak the real wire protocols on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+
+from app.errors import VmscalerError
+from app.fleet.fleet import ApplyRates
+from app.fleet.main import FleetOptions, run_fleet
+from app.simulation.faults import FAULT_EFFECTS, Fault
+from app.simulation.fleet_plan import DEFAULT_MIX
+from app.simulation.profiles import Profile
+
+_FAULTS = "\n".join(f"  {fault.value}: {effect}" for fault, effect in FAULT_EFFECTS.items())
+MAX_VMS = 5_000
+"""Each VM takes a port and a few file descriptors."""
+
+
+class _Address(click.ParamType[tuple[str, int]]):
+    """`HOST:PORT`; port 0 is a free one."""
+
+    name = "HOST:PORT"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        text = str(value)
+        host, _, port = text.rpartition(":")
+        if not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+            self.fail(f"{text!r} is not HOST:PORT", param, ctx)
+        return host.strip("[]"), int(port)
+
+
+@click.command("sim", epilog="\b\nFaults:\n" + _FAULTS)
+@click.option("--vms", default=12, show_default=True, type=click.IntRange(0, MAX_VMS), help="Number of VMs.")
+@click.option("--nodes", default=2, show_default=True, type=click.IntRange(1, 1_000), help="Number of nodes.")
+@click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="Fixes all VMs and loads.")
+@click.option("--state", type=click.Path(file_okay=False, path_type=Path), help="Keep sizes and ports here.")
+@click.option("--control", default="127.0.0.1:10310", show_default=True, type=_Address(), help="Control API.")
+@click.option("--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Its token.")
+@click.option("--profile-mix", metavar="NAME=WEIGHT,...", help="Such as steady=3,spike=1; default: all.")
+@click.option("--fault", "faults", multiple=True, metavar="NAME[:FRACTION]", help="Switch a fault on.")
+@click.option("--refuse-rate", default=0.01, show_default=True, type=click.FloatRange(0, 1))
+@click.option("--partial-rate", default=0.02, show_default=True, type=click.FloatRange(0, 1))
+@click.option("--observe-host", is_flag=True, help="Show this machine as an observed VM.")
+@click.option(
+    "--host-metrics", default="127.0.0.1:9100", show_default=True, type=_Address(), help="Its page."
+)
+@click.option("--journal", type=click.Path(dir_okay=False, path_type=Path), help="One JSON line per effect.")
+def sim_command(
+    vms: int,
+    nodes: int,
+    seed: int,
+    state: Path | None,
+    control: tuple[str, int],
+    token_file: Path | None,
+    profile_mix: str | None,
+    faults: tuple[str, ...],
+    refuse_rate: float,
+    partial_rate: float,
+    observe_host: bool,
+    host_metrics: tuple[str, int],
+    journal: Path | None,
+) -> None:
+    """Run a fleet of simulated VMs until Ctrl-C.
+
+    Each VM has a metrics page and a vm-monitor on a loopback port of its own; sizes are asked for at the
+    control interface. With --state a fleet that is started again has the same sizes and ports.
+    """
+    options = FleetOptions(
+        vms=vms,
+        seed=seed,
+        nodes=nodes,
+        state=state,
+        control=control,
+        token=None if token_file is None else _read_token(token_file),
+        mix=DEFAULT_MIX if profile_mix is None else parse_mix(profile_mix),
+        faults=dict(parse_fault(text) for text in faults),
+        rates=ApplyRates(refused=refuse_rate, partial=partial_rate),
+        host_metrics=host_metrics if observe_host else None,
+        journal=journal,
+    )
+    try:
+        asyncio.run(run_fleet(options, announce=_announce))
+    except VmscalerError as err:
+        click.echo(f"vmscaler sim: {err}", err=True)
+        sys.exit(1)
+
+
+def parse_mix(text: str) -> dict[Profile, float]:
+    """`steady=3,spike=1` as weights.
+
+    Raises:
+        click.BadParameter: an unknown profile, or a weight that is no number from 0 on.
+    """
+    mix: dict[Profile, float] = {}
+    for part in text.split(","):
+        name, _, weight = part.partition("=")
+        try:
+            mix[Profile(name.strip())] = _fraction(weight or "1", 1e6)
+        except ValueError as err:
+            known = ", ".join(profile.value for profile in Profile)
+            raise click.BadParameter(f"{part!r}: NAME=WEIGHT with one of {known}") from err
+    if not sum(mix.values()):
+        raise click.BadParameter("at least one weight must be above zero")
+    return mix
+
+
+def parse_fault(text: str) -> tuple[Fault, float]:
+    """`slow-page:0.1` as the fault and the fraction of the VMs; all of them without a fraction.
+
+    Raises:
+        click.BadParameter: an unknown fault, or no fraction between 0 and 1.
+    """
+    name, _, fraction = text.partition(":")
+    try:
+        return Fault(name), _fraction(fraction or "1", 1)
+    except ValueError as err:
+        known = ", ".join(fault.value for fault in Fault)
+        raise click.BadParameter(f"{text!r}: NAME[:FRACTION] with one of {known}") from err
+
+
+def _fraction(text: str, most: float) -> float:
+    value = float(text)
+    if not 0 <= value <= most:
+        raise ValueError(text)
+    return value
+
+
+def _read_token(path: Path) -> str:
+    """The token in a file that only its owner may read."""
+    if path.stat().st_mode & 0o077:
+        raise click.BadParameter(f"{path}: others may read it; chmod 600 it")
+    token = path.read_text().strip()
+    if not token or len(token) > 4_096 or not token.isascii():
+        raise click.BadParameter(f"{path}: empty, too long, or not ASCII")
+    return token
+
+
+def _announce(line: str) -> None:
+    click.echo(line)
+    sys.stdout.flush()
