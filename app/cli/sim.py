@@ -16,6 +16,8 @@ from app.simulation.fleet_plan import DEFAULT_MIX
 from app.simulation.profiles import Profile
 
 _FAULTS = "\n".join(f"  {fault.value}: {effect}" for fault, effect in FAULT_EFFECTS.items())
+_REFUSED = "Share of sizes that are refused without any fault."
+_PARTIAL = "Share of sizes of which only the CPUs are applied."
 MAX_VMS = 5_000
 """Each VM takes a port and a few file descriptors."""
 
@@ -44,8 +46,8 @@ class _Address(click.ParamType[tuple[str, int]]):
 @click.option("--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Its token.")
 @click.option("--profile-mix", metavar="NAME=WEIGHT,...", help="Such as steady=3,spike=1; default: all.")
 @click.option("--fault", "faults", multiple=True, metavar="NAME[:FRACTION]", help="Switch a fault on.")
-@click.option("--refuse-rate", default=0.01, show_default=True, type=click.FloatRange(0, 1))
-@click.option("--partial-rate", default=0.02, show_default=True, type=click.FloatRange(0, 1))
+@click.option("--refuse-rate", default=0.01, show_default=True, type=click.FloatRange(0, 1), help=_REFUSED)
+@click.option("--partial-rate", default=0.02, show_default=True, type=click.FloatRange(0, 1), help=_PARTIAL)
 @click.option("--observe-host", is_flag=True, help="Show this machine as an observed VM.")
 @click.option(
     "--host-metrics", default="127.0.0.1:9100", show_default=True, type=_Address(), help="Its page."
@@ -133,11 +135,15 @@ def _fraction(text: str, most: float) -> float:
 
 def _read_token(path: Path) -> str:
     """The token in a file that only its owner may read."""
-    if path.stat().st_mode & 0o077:
+    try:
+        mode = path.stat().st_mode
+        token = path.read_text("ascii").strip()
+    except (OSError, UnicodeError) as err:
+        raise click.BadParameter(f"{path}: can't be read as a token") from err
+    if mode & 0o077:
         raise click.BadParameter(f"{path}: others may read it; chmod 600 it")
-    token = path.read_text().strip()
-    if not token or len(token) > 4_096 or not token.isascii():
-        raise click.BadParameter(f"{path}: empty, too long, or not ASCII")
+    if not token or len(token) > 4_096:
+        raise click.BadParameter(f"{path}: empty or too long")
     return token
 
 

@@ -24,7 +24,7 @@ class Fault(StrEnum):
 
 FAULT_EFFECTS = {
     Fault.SLOW_PAGE: "the metrics page comes after 30 s",
-    Fault.BROKEN_PAGE: "the metrics page is rubbish: cut short, NaN, negative, empty or another status",
+    Fault.BROKEN_PAGE: "the metrics page is rubbish: cut short, NaN, negative, impossible or empty",
     Fault.MONITOR_SILENT: "the monitor takes connections and messages, and never answers",
     Fault.MONITOR_DENIES: "the monitor refuses every downscale",
     Fault.PATCH_REFUSED: "a new size is refused",

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
-from app.cli.sim import parse_fault, parse_mix
+from app.cli.sim import parse_fault, parse_mix, sim_command
 from app.core.resources import resources
 from app.errors import ConfigurationError
 from app.fleet.change_log import REMEMBERED_REMOVALS, ChangeLog
@@ -151,3 +152,18 @@ def test_a_mix_that_is_none_is_refused(text: str) -> None:
 def test_a_fault_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter):
         parse_fault(text)
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "words"),
+    [(b"s3cret", 0o644, "chmod 600"), (b"", 0o600, "empty"), (b"\xff\xfe", 0o600, "can't be read")],
+)
+def test_a_token_file_that_is_open_to_others_or_holds_none_is_refused(
+    tmp_path: Path, content: bytes, mode: int, words: str
+) -> None:
+    path = tmp_path / "token"
+    path.write_bytes(content)
+    path.chmod(mode)
+    done = CliRunner().invoke(sim_command, ["--token-file", str(path)])
+    assert done.exit_code == 2
+    assert words in done.output
