@@ -18,7 +18,7 @@ What is decided here, beyond the letter of the rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.core.permits import NOTHING, Amount, Grant, PodFacts, Refusal, RefusalKind, Wish, total
@@ -125,11 +125,6 @@ class Reservations:
         pod = self._pods.pop(key, None)
         if pod is not None:
             self._by_node[pod.facts.node].pop(key)
-
-    def keep_only(self, keys: Iterable[str]) -> None:
-        """Strike every VM that is not among `keys`."""
-        for key in self._pods.keys() - set(keys):
-            self.remove(key)
 
     def request(self, key: str, wish: Wish, *, now_ms: int) -> Grant | Refusal:
         """Enter what a VM wants to hold: lower is taken as told, higher as far as the node goes.

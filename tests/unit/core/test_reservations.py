@@ -219,12 +219,6 @@ def test_a_vm_of_no_size_on_a_full_node_is_told_so() -> None:
     assert refusal(ask(reservations, "a", amount(1000, 1))).kind is RefusalKind.NO_ROOM
 
 
-def test_only_the_vms_of_a_whole_list_are_kept() -> None:
-    reservations = books(pod_facts("a"), pod_facts("b"))
-    reservations.keep_only(["ns/b", "ns/c"])
-    assert [pod.facts.key for pod in node(reservations).pods] == ["ns/b"]
-
-
 def test_growth_ends_at_the_grain_but_never_below_the_base() -> None:
     assert grow(1000, 800, 0, 1000) == 800
     assert grow(1500, 4000, 300, 1000) == 1500

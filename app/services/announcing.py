@@ -1,0 +1,67 @@
+"""A process that is no worker tells the registry about itself, so that others find it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+
+from app.errors import StoreUnavailable
+from app.ports.runtime import Signal
+from app.ports.store import AgentRegistry
+
+logger = logging.getLogger(__name__)
+
+ANNOUNCE_EVERY_S = 2.0
+"""How often the entry is refreshed."""
+
+ANNOUNCED_FOR_S = 10.0
+"""How long the registry believes it: some failed refreshes, and Redis away for a moment, are survived."""
+
+
+class Announcement:
+    """One process' entry in the registry.
+
+    Args:
+        agent_id: the entry's key; new at each start.
+        facts: called for each refresh: what to publish, as JSON values; None while it is too early.
+    """
+
+    def __init__(
+        self, registry: AgentRegistry, agent_id: str, facts: Callable[[], Mapping[str, object] | None]
+    ) -> None:
+        self._registry = registry
+        self._agent_id = agent_id
+        self._facts = facts
+        self._problem = ""
+
+    def run(self, stop: Signal) -> None:
+        """Refresh until stopped, then take the entry away."""
+        while not stop.is_set():
+            self.refresh()
+            stop.wait(ANNOUNCE_EVERY_S)
+        try:
+            self._registry.withdraw(self._agent_id)
+        except StoreUnavailable as err:
+            logger.debug("registry not told of the end", extra={"reason": str(err)})
+
+    def refresh(self) -> None:
+        """Publish once; a registry that is away is tried again at the next turn."""
+        facts = self._facts()
+        if facts is None:
+            return
+        try:
+            self._registry.publish(self._agent_id, json.dumps(facts).encode(), ANNOUNCED_FOR_S)
+        except StoreUnavailable as err:
+            self._say(str(err))
+        else:
+            self._say("")
+
+    def _say(self, problem: str) -> None:
+        if problem == self._problem:
+            return
+        self._problem = problem
+        if problem:
+            logger.warning("registry not told", extra={"reason": problem[:200]})
+        else:
+            logger.info("registry told again")

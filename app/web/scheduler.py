@@ -1,0 +1,147 @@
+"""The built-in scheduler over HTTP (`spec/scheduler-protocol.md`).
+
+POST /         a request for a permit; 400, 404 and 409 (an older token) with a text
+GET /          its whole state as JSON
+GET /healthz   200 once the platform's VMs are known, 503 before
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from app.core.permits import Amount, Grant, RefusalKind, Wish
+from app.core.resources import Resources, resources
+from app.errors import InvalidInput
+from app.protocols.scheduler import (
+    MAX_BODY_BYTES,
+    PermitRequest,
+    ProtocolVersion,
+    decode_request,
+    encode_response,
+)
+from app.protocols.scheduler import Amount as WireAmount
+from app.services.node_scheduler import NodeScheduler
+from app.web.replies import Reply, json_reply, read_body, text_reply
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+logger = logging.getLogger(__name__)
+
+TOKEN_HEADER = "HTTP_X_VMSCALER_TOKEN"  # noqa: S105 - a header's name
+"""`X-Vmscaler-Token`, the fencing token of the agent, a decimal number; foreign agents send none."""
+
+MAX_TOKEN_DIGITS = 19
+
+STATUSES = {
+    RefusalKind.UNKNOWN_POD: HTTPStatus.NOT_FOUND,
+    RefusalKind.UNKNOWN_NODE: HTTPStatus.NOT_FOUND,
+    RefusalKind.OLD_TOKEN: HTTPStatus.CONFLICT,
+    RefusalKind.BAD_REQUEST: HTTPStatus.BAD_REQUEST,
+    RefusalKind.MIGRATING: HTTPStatus.BAD_REQUEST,
+    RefusalKind.NO_ROOM: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+"""How a refusal is told."""
+
+
+class SchedulerApplication:
+    """The WSGI application.
+
+    Args:
+        compute_unit: what agents are told below v3.0; memory in slots.
+    """
+
+    def __init__(self, scheduler: NodeScheduler, compute_unit: Resources) -> None:
+        self._scheduler = scheduler
+        self._compute_unit = compute_unit
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request."""
+        try:
+            reply = self._route(environ)
+        except OSError:
+            raise  # The peer has gone in the middle of its body.
+        except Exception:
+            logger.exception("request failed: a bug")
+            reply = text_reply(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; the log has more")
+        return reply.send(start_response)
+
+    def _route(self, environ: WSGIEnvironment) -> Reply:
+        method, path = environ["REQUEST_METHOD"], environ.get("PATH_INFO") or "/"
+        match method, path:
+            case "POST", "/":
+                return self._permit(environ)
+            case "GET", "/":
+                return json_reply(self._scheduler.dump())
+            case "GET", "/healthz" if self._scheduler.is_ready:
+                return text_reply(HTTPStatus.OK, "ok")
+            case "GET", "/healthz":
+                return self._not_ready()
+            case _, "/" | "/healthz":
+                allow = "GET, POST" if path == "/" else "GET"
+                return Reply(HTTPStatus.METHOD_NOT_ALLOWED, b"method not allowed", allow=allow)
+            case _:
+                return text_reply(HTTPStatus.NOT_FOUND, "no such page; permits are asked for with POST /")
+
+    def _permit(self, environ: WSGIEnvironment) -> Reply:
+        body = read_body(environ, MAX_BODY_BYTES)
+        if body is None:
+            text = f"the body is longer than {MAX_BODY_BYTES} bytes".encode()
+            return Reply(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, is_last=True)
+        try:
+            token = _read_token(environ.get(TOKEN_HEADER))
+            request = decode_request(body)
+        except InvalidInput as err:
+            return text_reply(HTTPStatus.BAD_REQUEST, str(err))
+        if not self._scheduler.is_ready:
+            return self._not_ready()
+        key = f"{request.namespace}/{request.name}"
+        # A VM that is not known has no slots; the answer is the same whatever it asks for.
+        slot_bytes = self._scheduler.slot_bytes(key) or 1
+        answer = self._scheduler.request(key, _wish(request, slot_bytes, token))
+        if isinstance(answer, Grant):
+            return self._granted(request.version, answer)
+        return text_reply(STATUSES[answer.kind], answer.text)
+
+    def _granted(self, version: ProtocolVersion, grant: Grant) -> Reply:
+        permit = resources(grant.permit.cpu, grant.permit.mem // grant.slot_bytes)
+        body = encode_response(
+            version,
+            permit,
+            compute_unit=self._compute_unit,
+            is_migrating=grant.is_migrating,
+            slot_bytes=grant.slot_bytes,
+        )
+        return Reply(HTTPStatus.OK, body, "application/json")
+
+    def _not_ready(self) -> Reply:
+        problem = self._scheduler.problem
+        text = "the platform's VMs are not known yet" + (f": {problem}" if problem else "")
+        return text_reply(HTTPStatus.SERVICE_UNAVAILABLE, text)
+
+
+def _wish(request: PermitRequest, slot_bytes: int, token: int | None) -> Wish:
+    last = request.last_permit
+    return Wish(
+        requested=_in_bytes(request.target, request.version, slot_bytes),
+        last_permit=None if last is None else _in_bytes(last, request.version, slot_bytes),
+        is_whole_cpus=request.version < ProtocolVersion.V2_0,
+        token=token,
+    )
+
+
+def _in_bytes(amount: WireAmount, version: ProtocolVersion, slot_bytes: int) -> Amount:
+    """Nothing is rounded: what is reserved must be an upper bound."""
+    in_slots = version < ProtocolVersion.V4_0
+    return Amount(amount.milli_cpu, amount.mem * slot_bytes if in_slots else amount.mem)
+
+
+def _read_token(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_TOKEN_DIGITS):
+        raise InvalidInput("X-Vmscaler-Token", "expected a decimal number")
+    return int(text)
