@@ -1,0 +1,198 @@
+"""The Procfile and compose/: their commands exist, and what they promise about users, ports and health holds.
+
+No container engine is at hand where this runs; the shape of compose.yaml is checked against the part of the
+Compose Specification that it uses.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import jsonschema
+import pytest
+import yaml
+from celery.bin.celery import celery as celery_group
+
+from app.cli.root import root
+from app.config.loading import load_settings
+from app.guest.main import listen_address
+
+ROOT = Path(__file__).parents[2]
+PROCESSES = {"worker", "beat", "flower", "scheduler", "sim"}
+
+_TEXTS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+_DURATION = {"type": "string", "pattern": "^([0-9]+(us|ms|s|m|h))+$"}
+_HEALTH = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["test"],
+    "properties": {
+        "test": _TEXTS,
+        "interval": _DURATION,
+        "timeout": _DURATION,
+        "start_period": _DURATION,
+        "retries": {"type": "integer", "minimum": 1},
+    },
+}
+_DEPENDENCY = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["condition"],
+    "properties": {"condition": {"enum": ["service_started", "service_healthy"]}},
+}
+_SERVICE = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["image", "command", "network_mode", "restart"],
+    "properties": {
+        "image": {"type": "string", "pattern": "^[a-z0-9./-]+:[a-z0-9.-]+$"},
+        "build": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {"context": {"type": "string"}, "dockerfile": {"type": "string"}},
+        },
+        "command": _TEXTS,
+        "network_mode": {"type": "string", "pattern": "^(bridge|service:[a-z0-9]+)$"},
+        "restart": {"enum": ["unless-stopped"]},
+        "init": {"type": "boolean"},
+        "read_only": {"type": "boolean"},
+        "tmpfs": _TEXTS,
+        "cap_drop": _TEXTS,
+        "security_opt": _TEXTS,
+        "stop_grace_period": _DURATION,
+        "ports": _TEXTS,
+        "volumes": _TEXTS,
+        "depends_on": {"type": "object", "additionalProperties": _DEPENDENCY},
+        "healthcheck": _HEALTH,
+    },
+}
+COMPOSE_SHAPE = {
+    "type": "object",
+    "additionalProperties": False,
+    "patternProperties": {"^x-": {}},
+    "required": ["services"],
+    "properties": {
+        "name": {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]*$"},
+        "services": {
+            "type": "object",
+            "additionalProperties": False,
+            "patternProperties": {"^[a-zA-Z0-9._-]+$": _SERVICE},
+        },
+        "volumes": {"type": "object"},
+    },
+}
+
+
+def procfile() -> dict[str, list[str]]:
+    """Each process' command, defaults put in for the shell's variables, without the wrapper."""
+    commands = {}
+    for line in (ROOT / "Procfile").read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, _, command = line.partition(": ")
+            words = shlex.split(re.sub(r"\$\{\w+:-(?:\$\{\w+:-)?([^}]*)\}+", r"\1", command))
+            assert words[0] == "compose/run"
+            commands[name] = words[1:]
+    return commands
+
+
+def compose() -> dict[str, dict[str, object]]:
+    document = yaml.safe_load((ROOT / "compose" / "compose.yaml").read_text())
+    jsonschema.validate(document, COMPOSE_SHAPE)
+    services: dict[str, dict[str, object]] = document["services"]
+    return services
+
+
+def all_commands() -> Iterator[list[str]]:
+    yield from procfile().values()
+    for service in compose().values():
+        command = service["command"]
+        assert isinstance(command, list)
+        if command[0] in ("vmscaler", "celery"):
+            yield command
+
+
+def options_of(command: click.Command) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts}
+
+
+@pytest.mark.parametrize("command", list(all_commands()), ids=" ".join)
+def test_each_command_exists_with_its_options(command: list[str]) -> None:
+    program, *arguments = command
+    context = click.Context(root)
+    match program, arguments:
+        case "vmscaler", ["guest", "metrics", "--listen", address]:
+            assert listen_address(address)[1] > 0
+        case "vmscaler", [name, *rest]:
+            found = root.get_command(context, name)
+            assert found is not None
+            found.make_context(name, rest)
+        case "celery", ["-A", "workers", name, *rest]:
+            found = celery_group.get_command(context, name)
+            assert found is not None
+            flags = {word.partition("=")[0] for word in rest if word.startswith("-")}
+            assert flags <= options_of(found) | {"--address", "--port"}
+        case _:
+            pytest.fail(f"an unknown program: {program}")
+
+
+def test_the_procfile_has_the_processes_of_the_fleet() -> None:
+    assert procfile().keys() >= PROCESSES
+
+
+def test_compose_has_the_processes_of_the_fleet_and_redis() -> None:
+    assert {name.rstrip("12") for name in compose()} == PROCESSES | {"redis", "pod"}
+
+
+def test_every_service_depends_on_services_that_exist_and_are_checked() -> None:
+    services = compose()
+    for service in services.values():
+        depends_on = service.get("depends_on", {})
+        assert isinstance(depends_on, dict)
+        for name, how in depends_on.items():
+            assert name in services
+            assert how["condition"] == "service_started" or "healthcheck" in services[name]
+
+
+def test_every_service_that_does_something_is_checked_for_health() -> None:
+    assert [name for name, service in compose().items() if "healthcheck" not in service] == ["pod"]
+
+
+def test_only_loopback_ports_of_the_host_are_published() -> None:
+    published = [port for service in compose().values() for port in service.get("ports", [])]  # type: ignore[attr-defined]
+    assert published == ["127.0.0.1:5555:5555"]
+
+
+def test_our_containers_can_change_nothing_but_their_volumes() -> None:
+    ours = [service for service in compose().values() if str(service["image"]).startswith("vmscaler:")]
+    assert len(ours) == 7
+    assert all(service["read_only"] and service["cap_drop"] == ["ALL"] for service in ours)
+
+
+def test_the_image_runs_as_an_ordinary_user_from_locked_versions() -> None:
+    lines = (ROOT / "compose" / "Dockerfile").read_text().splitlines()
+    stages = [index for index, line in enumerate(lines) if line.startswith("FROM ")]
+    assert len(stages) == 2
+    users = [line.split()[1] for line in lines[stages[1] :] if line.startswith("USER ")]
+    assert users
+    assert int(users[-1].partition(":")[0]) >= 1000
+    assert any("--require-hashes" in line and "requirements.lock" in line for line in lines)
+    assert not any("pip" in line for line in lines[stages[1] :])
+
+
+def test_what_the_image_copies_is_there_and_not_ignored() -> None:
+    kept = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    for line in (ROOT / "compose" / "Dockerfile").read_text().splitlines():
+        if line.startswith("COPY ") and "--from" not in line:
+            for source in line.split()[1:-1]:
+                assert (ROOT / source).exists()
+                assert source.split("/")[0] in kept
+
+
+def test_the_example_configuration_is_valid_and_fits_the_commands() -> None:
+    settings = load_settings(str(ROOT / "compose" / "vmscaler.example.yaml"), {})
+    assert settings.platform.kind == "sim"
+    assert [node.name for node in settings.node_scheduler.nodes] == ["sim-node-1", "sim-node-2"]
