@@ -1,0 +1,162 @@
+"""Metrics pages over bare keep-alive sockets: the hot path, one GET a poll.
+
+requests takes 1.7 ms of CPU for a page of 100 KB, urllib3 0.5, this 0.05. So it knows the little of HTTP/1.1 that a
+GET needs, and everything is bounded: the head, the body, the number of chunks, the connections kept, and the
+whole of it in time, whatever the peer's rhythm.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+import time
+from collections import OrderedDict
+
+from app.adapters.http_body import Reader, read_response
+from app.errors import PeerRefused, PeerTimedOut, PeerUnreachable
+from app.ports.vm import Address
+
+METRICS_PATH = "/metrics"
+MAX_IDLE = 4096
+"""Connections kept between polls; the one unused for longest goes first."""
+
+_HOST = re.compile(r"[A-Za-z0-9._:%\[\]-]{1,255}")
+
+
+class _StaleConnection(Exception):
+    """A kept connection turned out to be closed before a byte of the answer came: worth a new one."""
+
+
+class _Connection:
+    """One connection to one peer."""
+
+    def __init__(self, address: Address, path: str, deadline: float) -> None:
+        self.peer = f"{address.host}:{address.port}"
+        if _HOST.fullmatch(address.host) is None:
+            raise PeerUnreachable(self.peer, "no host name or address")
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        self._request = (
+            f"GET {path} HTTP/1.1\r\nHost: {host}:{address.port}\r\nUser-Agent: vmscaler\r\n"
+            "Accept: text/plain;version=0.0.4\r\nAccept-Encoding: identity\r\n\r\n"
+        ).encode()
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            raise PeerUnreachable(self.peer, "no time left to connect")
+        try:
+            self._socket = socket.create_connection((address.host, address.port), timeout=remaining)
+        except (OSError, UnicodeError) as err:
+            raise PeerUnreachable(self.peer, f"no connection: {err}") from err
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def is_idle(self) -> bool:
+        """Whether it is open, with nothing in it that belongs to no request of ours."""
+        try:
+            self._socket.settimeout(0)
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def get(self, deadline: float) -> tuple[bytes, bool]:
+        """The page, and whether the connection can be used again."""
+        reader = Reader(self._socket, self.peer, deadline)
+        try:
+            self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+            self._socket.sendall(self._request)
+            reader.fill()
+        except TimeoutError as err:
+            raise PeerTimedOut(self.peer, "no answer in time") from err
+        except OSError as err:
+            raise _StaleConnection from err
+        if not reader.buffer:
+            raise _StaleConnection
+        return read_response(reader)
+
+    def close(self) -> None:
+        """Close it; closing never fails."""
+        self._socket.close()
+
+
+class MetricsPages:
+    """The `MetricsSource` port, with one connection kept per peer.
+
+    Works with patched sockets and with real threads.
+    """
+
+    def __init__(self, *, path: str = METRICS_PATH, max_idle: int = MAX_IDLE) -> None:
+        self._path = path
+        self._max_idle = max_idle
+        self._idle: OrderedDict[Address, _Connection] = OrderedDict()
+        # Guards `_idle` and `_is_closed`; no I/O under it.
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def fetch(self, address: Address, *, timeout_s: float) -> bytes:
+        """See `MetricsSource.fetch`. A kept connection that turns out closed is replaced once."""
+        deadline = time.monotonic() + timeout_s
+        connection = self._take(address)
+        if connection is not None:
+            try:
+                return self._get(address, connection, deadline)
+            except _StaleConnection:
+                # The peer closed it between polls; a GET may be sent again.
+                connection = None
+        connection = _Connection(address, self._path, deadline)
+        try:
+            return self._get(address, connection, deadline)
+        except _StaleConnection as err:
+            raise PeerRefused(connection.peer, "closed without an answer") from err
+
+    def forget(self, address: Address) -> None:
+        """See `MetricsSource.forget`."""
+        with self._lock:
+            connection = self._idle.pop(address, None)
+        if connection is not None:
+            connection.close()
+
+    def close(self) -> None:
+        """See `MetricsSource.close`; connections in use are closed when their fetch ends."""
+        with self._lock:
+            self._is_closed = True
+            idle = list(self._idle.values())
+            self._idle.clear()
+        for connection in idle:
+            connection.close()
+
+    def _take(self, address: Address) -> _Connection | None:
+        with self._lock:
+            connection = self._idle.pop(address, None)
+        if connection is not None and not connection.is_idle():
+            connection.close()
+            return None
+        return connection
+
+    def _get(self, address: Address, connection: _Connection, deadline: float) -> bytes:
+        is_reusable = False
+        try:
+            page, is_reusable = connection.get(deadline)
+        finally:
+            if is_reusable:
+                self._keep(address, connection)
+            else:
+                connection.close()
+        return page
+
+    def _keep(self, address: Address, connection: _Connection) -> None:
+        """Put it back; what is one too many is closed."""
+        surplus: list[_Connection] = []
+        with self._lock:
+            if self._is_closed:
+                surplus.append(connection)
+            else:
+                replaced = self._idle.pop(address, None)
+                if replaced is not None:
+                    surplus.append(replaced)
+                self._idle[address] = connection
+                if len(self._idle) > self._max_idle:
+                    surplus.append(self._idle.popitem(last=False)[1])
+        for extra in surplus:
+            extra.close()
