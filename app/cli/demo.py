@@ -57,7 +57,7 @@ def demo_command(vms: int, seconds: float | None, stop_with_parent: bool) -> int
         status = _finish(run, keeper, request, click.echo)
     finally:
         keeper.kill()
-        _tidy(setup, keep_logs=status == STATUS_MISSING)
+        tidy(setup, keep_logs=status == STATUS_MISSING)
         launcher.close()
     return status
 
@@ -80,9 +80,9 @@ def _finish(run: DemoRun, keeper: ProcessKeeper, request: StopRequest, say: Call
     return 0
 
 
-def _tidy(setup: DemoSetup, *, keep_logs: bool) -> None:
-    """Remove the private directory, or all of it but the logs."""
-    if not keep_logs:
+def tidy(setup: DemoSetup, *, keep_logs: bool) -> None:
+    """Remove the private directory, or all of it but the logs; it may be gone already."""
+    if not keep_logs or not setup.logs.is_dir():
         shutil.rmtree(setup.directory, ignore_errors=True)
         return
     for path in setup.directory.iterdir():
