@@ -1,8 +1,8 @@
 """Metrics pages over bare keep-alive sockets: the hot path, one GET a poll.
 
-requests takes 1.7 ms of CPU for a page of 100 KB, urllib3 0.5, this 0.05. So it knows the little of HTTP/1.1 that a
-GET needs, and everything is bounded: the head, the body, the number of chunks, the connections kept, and the
-whole of it in time, whatever the peer's rhythm.
+requests takes 1.7 ms of CPU for a page of 100 KB, urllib3 0.5, this 0.05. So it knows the little of HTTP/1.1
+that a GET needs, and everything is bounded: the head, the body, the number of chunks, the connections kept,
+and the whole of it in time, whatever the peer's rhythm.
 """
 
 from __future__ import annotations
