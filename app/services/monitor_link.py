@@ -69,7 +69,7 @@ class MonitorLink:
         session, self._session = self._session, None
         self.generation += 1
         if session is not None:
-            session.close()
+            self._concurrency.spawn(f"close monitor {self._runner.key}", session.close)
 
     @property
     def waiters_size(self) -> int:
