@@ -19,7 +19,7 @@ TOTAL = 4
 NAMES = [BucketName(name) for name in bucket_names(TOTAL)]
 
 workers = st.integers(0, 2)
-seconds = st.floats(0.1, 8, allow_nan=False)
+seconds = st.sampled_from([0.2, 1.0, 1.0, 2.5, 3.7, 7.0])
 
 
 class OwnershipMachine(RuleBasedStateMachine):
@@ -33,7 +33,7 @@ class OwnershipMachine(RuleBasedStateMachine):
         self.store.before_call = self.before_call
         self.store.after_call = self.after_call
         self.trouble = ""
-        self.delay_s = 0.0
+        self.slow_question_s = self.slow_answer_s = 0.0
 
     def start(self) -> Owner:
         self.starts += 1
@@ -41,13 +41,13 @@ class OwnershipMachine(RuleBasedStateMachine):
 
     def before_call(self, name: str) -> None:
         self.check()
-        self.clock.advance(self.delay_s)
+        self.clock.advance(self.slow_question_s)
         self.check()
         if self.trouble == f"{name} lost":
             raise StoreUnavailable("redis", "the question was lost")
 
     def after_call(self, name: str) -> None:
-        self.clock.advance(self.delay_s)
+        self.clock.advance(self.slow_answer_s)
         self.check()
         if self.trouble == f"{name} unanswered":
             raise StoreUnavailable("redis", "the answer was lost")
@@ -58,20 +58,33 @@ class OwnershipMachine(RuleBasedStateMachine):
 
     @rule(who=workers)
     def settle(self, who: int) -> None:
-        self.trouble, self.delay_s = "", 0.0
         self.owners[who].ownership.settle()
 
     @rule(
         who=workers,
         trouble=st.sampled_from(
-            ["", "round lost", "round unanswered", "acquire lost", "acquire unanswered", "check_total lost"]
+            [
+                "",
+                "",
+                "",
+                "round lost",
+                "round unanswered",
+                "acquire lost",
+                "acquire unanswered",
+                "check_total lost",
+            ]
         ),
-        delay_s=st.sampled_from([0.0, 0.0, 0.3, 3.0, 7.0]),
+        question_s=st.sampled_from([0.0, 0.3, 3.0]),
+        answer_s=st.sampled_from([0.0, 0.3, 3.0, 5.5, 7.0]),
+        who_looks=workers,
     )
-    def troubled_step(self, who: int, trouble: str, delay_s: float) -> None:
-        self.trouble, self.delay_s = trouble, delay_s
+    def troubled_step(
+        self, who: int, trouble: str, question_s: float, answer_s: float, who_looks: int
+    ) -> None:
+        self.trouble, self.slow_question_s, self.slow_answer_s = trouble, question_s, answer_s
         self.owners[who].ownership.step()
-        self.trouble, self.delay_s = "", 0.0
+        self.trouble, self.slow_question_s, self.slow_answer_s = "", 0.0, 0.0
+        self.owners[who_looks].ownership.step()
 
     @rule(passed_s=seconds)
     def time_passes(self, passed_s: float) -> None:
