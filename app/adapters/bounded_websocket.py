@@ -1,0 +1,272 @@
+"""A websocket client connection that a hostile server can't make wait, grow or burn CPU without end.
+
+websocket-client bounds neither messages nor the handshake, and its time limit counts from one packet to the
+next. Here a frame's length is checked before its payload is read, fragments are summed up, every wait has an
+absolute deadline, and a flood is slowed down to what TCP can push back. Compression is never offered: the
+real agent's peers refuse it. Redirects are errors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from http.cookies import CookieError
+
+import websocket
+from websocket import _abnf as frames
+from websocket._handshake import CookieJar
+
+from app.errors import PeerRefused, PeerTimedOut, PeerUnreachable
+from app.ports.vm import Address
+
+MAX_HANDSHAKE_BYTES = 8192
+"""Of the server's HTTP answer, read byte by byte."""
+SEND_TIMEOUT_S = 5.0
+"""A peer that takes nothing for that long is gone."""
+LINGER_S = 1.0
+"""How long we wait for the peer to see a close frame before the socket goes."""
+MAX_READS_PER_SECOND = 8000
+"""Three a message: a guest may well send a thousand a second; beyond it we let it wait."""
+READS_PER_TURN = 64
+"""After so many reads others get their turn, for a flood never waits by itself."""
+LONGEST_WAIT_S = 3600.0
+"""A deadline at infinity is no number for a socket."""
+_RECEIVE_BYTES = 16_384
+
+
+class ConnectionEnded(Exception):
+    """Nothing more will be received.
+
+    Attributes:
+        close_code: what to tell the peer; None: it has closed already, there is nobody to tell.
+    """
+
+    def __init__(self, problem: str, close_code: int | None = None) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.close_code = close_code
+
+
+class _TooLong(websocket.WebSocketException):  # type: ignore[misc, unused-ignore]
+    """A message above the limit."""
+
+
+class _Wire:
+    """The socket as websocket-client uses it: buffered reads with an absolute deadline.
+
+    Reading and sending may be done by two threads; they share one socket timeout, so each loops until its
+    own deadline.
+    """
+
+    def __init__(self, connection: socket.socket, deadline: float) -> None:
+        self._socket = connection
+        self._buffer = b""
+        self._turn = 0
+        self._second = 0.0
+        self._reads = 0
+        self.deadline = deadline
+        self.allowance: int | None = MAX_HANDSHAKE_BYTES
+
+    def recv(self, count: int) -> bytes:
+        """Up to `count` bytes; empty at the end of the stream; TimeoutError at the deadline."""
+        self._take_turns()
+        if not self._buffer:
+            remaining = self.deadline - time.monotonic()
+            if remaining <= 0:
+                raise TimeoutError
+            self._socket.settimeout(min(max(remaining, 0.001), LONGEST_WAIT_S))
+            self._buffer = self._socket.recv(_RECEIVE_BYTES)
+        data, self._buffer = self._buffer[:count], self._buffer[count:]
+        if self.allowance is not None:
+            self.allowance -= len(data)
+            if self.allowance < 0:
+                raise _TooLong("an endless handshake")
+        return data
+
+    def _take_turns(self) -> None:
+        self._reads += 1
+        self._turn += 1
+        if self._turn >= READS_PER_TURN:
+            self._turn = 0
+            time.sleep(0)
+            now = time.monotonic()
+            if now - self._second >= 1:
+                self._second, self._reads = now, 0
+            elif self._reads > MAX_READS_PER_SECOND:
+                time.sleep(1 - (now - self._second))
+
+    def send(self, data: bytes) -> int:
+        """Send some of it; TimeoutError when the peer takes nothing for `SEND_TIMEOUT_S`."""
+        deadline = time.monotonic() + SEND_TIMEOUT_S
+        while True:
+            try:
+                return self._socket.send(data)
+            except TimeoutError:
+                # The reader's deadline may be nearer than ours.
+                if time.monotonic() >= deadline:
+                    raise
+
+    def gettimeout(self) -> float | None:
+        """What the library asks to tell blocking from not."""
+        return self._socket.gettimeout()
+
+    def settimeout(self, timeout: float | None) -> None:
+        """Ignored: deadlines are ours."""
+
+    def shutdown(self, how: int) -> None:
+        """End one direction or both; fine on a connection that is gone."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(how)
+
+    def drain(self) -> None:
+        """Wait for the peer's end of the stream, up to `LINGER_S`: unread bytes would reset what was sent."""
+        deadline = time.monotonic() + LINGER_S
+        with contextlib.suppress(OSError):
+            while (remaining := deadline - time.monotonic()) > 0:
+                self._socket.settimeout(remaining)
+                if not self._socket.recv(_RECEIVE_BYTES):
+                    return
+
+    @property
+    def _closed(self) -> bool:
+        return self._socket.fileno() < 0
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+class _Frames(frames.frame_buffer):  # type: ignore[misc, unused-ignore]
+    """Refuses a frame by its header."""
+
+    max_bytes = 0
+
+    def recv_length(self) -> None:
+        super().recv_length()
+        if self.length is not None and self.length > self.max_bytes:
+            raise _TooLong(f"a frame of {self.length} bytes")
+
+
+class _Fragments(frames.continuous_frame):  # type: ignore[misc, unused-ignore]
+    """Refuses a message by the sum of its fragments."""
+
+    max_bytes = 0
+
+    def add(self, frame: frames.ABNF) -> None:
+        super().add(frame)
+        if self.cont_data is not None and len(self.cont_data[1]) > self.max_bytes:
+            raise _TooLong("a message of many fragments")
+
+
+class BoundedWebSocket:
+    """An open websocket. One thread receives; any may send and close.
+
+    Args:
+        path: of the URL, such as `/monitor`.
+        timeout_s: for TCP and the HTTP upgrade together.
+        max_bytes: longest message that is received.
+
+    Raises:
+        PeerUnreachable: no TCP connection.
+        PeerTimedOut: no upgrade in time.
+        PeerRefused: something else than an upgrade.
+    """
+
+    def __init__(self, address: Address, path: str, *, timeout_s: float, max_bytes: int) -> None:
+        self.peer = f"{address.host}:{address.port}"
+        deadline = time.monotonic() + timeout_s
+        if timeout_s <= 0:
+            raise PeerUnreachable(self.peer, "no time left to connect")
+        try:
+            connection = socket.create_connection((address.host, address.port), timeout=timeout_s)
+        except (OSError, UnicodeError) as err:
+            raise PeerUnreachable(self.peer, f"no connection: {err}") from err
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._wire = _Wire(connection, deadline)
+        self._socket = websocket.WebSocket(skip_utf8_validation=True)
+        self._socket.frame_buffer = _Frames(self._socket._recv, True)
+        self._socket.cont_frame = _Fragments(False, True)
+        self._socket.frame_buffer.max_bytes = self._socket.cont_frame.max_bytes = max_bytes
+        self._close_lock = threading.Lock()  # Guards `_is_closing`.
+        self._is_closing = False
+        try:
+            self._upgrade(address, path)
+        except BaseException:
+            self._wire.close()
+            raise
+
+    def _upgrade(self, address: Address, path: str) -> None:
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        try:
+            self._socket.connect(  # type: ignore[no-untyped-call, unused-ignore]
+                f"ws://{host}:{address.port}{path}", socket=self._wire, redirect_limit=0, suppress_origin=True
+            )
+        except websocket.WebSocketTimeoutException as err:
+            raise PeerTimedOut(self.peer, "no websocket upgrade in time") from err
+        except (websocket.WebSocketException, OSError, ValueError, CookieError) as err:
+            raise PeerRefused(self.peer, f"no websocket upgrade: {err}"[:300]) from err
+        finally:
+            # The library keeps servers' cookies for the whole process; a guest must not leave any.
+            CookieJar.jar.clear()
+        self._wire.allowance = None
+
+    def send(self, data: bytes) -> None:
+        """Send one text message.
+
+        Raises:
+            ConnectionEnded: it can't be sent.
+        """
+        try:
+            self._socket.send(data, frames.ABNF.OPCODE_TEXT)
+        except (websocket.WebSocketException, OSError) as err:
+            raise ConnectionEnded(f"sending failed: {err}") from err
+
+    def receive(self, deadline: float) -> bytes | None:
+        """The next whole message; None at the deadline, also in the middle of one, which then goes on.
+
+        Raises:
+            ConnectionEnded: there is no next one.
+        """
+        self._wire.deadline = deadline
+        try:
+            opcode, frame = self._socket.recv_data_frame()
+        except websocket.WebSocketTimeoutException:
+            return None
+        except _TooLong as err:
+            raise ConnectionEnded(f"too long: {err}", 1009) from err
+        except websocket.WebSocketConnectionClosedException as err:
+            raise ConnectionEnded("the peer closed the connection") from err
+        except websocket.WebSocketException as err:
+            raise ConnectionEnded(f"not the websocket protocol: {err}"[:300], 1002) from err
+        except OSError as err:
+            raise ConnectionEnded(f"the connection broke: {err}") from err
+        if opcode == frames.ABNF.OPCODE_CLOSE:
+            code = int.from_bytes(frame.data[:2], "big") if len(frame.data) >= 2 else 1005
+            raise ConnectionEnded(f"the peer closed with code {code}")
+        return bytes(frame.data)
+
+    def shut(self, close_code: int | None) -> None:
+        """Say goodbye and stop both directions; the receiving thread then sees the end."""
+        if self._begin_closing():
+            self._say_goodbye(close_code)
+            self._wire.shutdown(socket.SHUT_RDWR)
+
+    def finish(self, close_code: int | None) -> None:
+        """End it from the receiving thread: goodbye, wait a moment until the peer has read it, close."""
+        if self._begin_closing() and close_code is not None:
+            self._say_goodbye(close_code)
+            self._wire.shutdown(socket.SHUT_WR)
+            self._wire.drain()
+        self._wire.close()
+
+    def _begin_closing(self) -> bool:
+        with self._close_lock:
+            was_closing, self._is_closing = self._is_closing, True
+        return not was_closing
+
+    def _say_goodbye(self, close_code: int | None) -> None:
+        if close_code is not None:
+            with contextlib.suppress(websocket.WebSocketException, OSError):
+                self._socket.send_close(close_code)

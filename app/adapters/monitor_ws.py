@@ -1,0 +1,306 @@
+"""Connections to vm-monitors: `app.protocols.monitor_agent` over a websocket (`spec/monitor-protocol.md`).
+
+One thread per connection (a greenlet in a patched process) receives, checks health and calls back.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+
+from app.adapters.bounded_websocket import BoundedWebSocket, ConnectionEnded
+from app.core.resources import Resources
+from app.errors import PeerError, PeerRefused, PeerTimedOut, PeerUnreachable
+from app.ports.peers import DownscaleAnswer, MonitorCallbacks
+from app.ports.vm import Address
+from app.protocols.monitor_agent import (
+    AgentConnection,
+    AgentEffect,
+    CallAnswered,
+    CallFailed,
+    Close,
+    MonitorResult,
+    MoreResourcesAsked,
+    Question,
+    Send,
+)
+from app.protocols.monitor_health import HEALTH_CHECK_PERIOD_S, HealthChecks
+from app.protocols.monitor_wire import (
+    MAX_READ_BYTES,
+    NORMAL_CLOSURE,
+    UNEXPECTED_CONDITION,
+    DownscaleRequest,
+    HealthCheck,
+    UpscaleNotification,
+)
+
+logger = logging.getLogger(__name__)
+
+MONITOR_PATH = "/monitor"
+JOIN_S = 5.0
+"""How long `close` waits for the receiving thread."""
+
+
+class _Pending:
+    """A call that waits."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.result: MonitorResult | None = None
+        self.error: PeerError | None = None
+
+
+class Dispatcher:
+    """One live connection to a vm-monitor: the `MonitorSession` port. Ends once, for good.
+
+    Args:
+        websocket: after the upgrade, before the protocol's own handshake.
+        callbacks: called from the receiving thread, `on_exit` from the one that ends the connection.
+        response_timeout_s: for the answer to a health check.
+        max_failures_s: how long health checks may fail in a row.
+        health_period_s: seconds between health checks.
+    """
+
+    def __init__(
+        self,
+        websocket: BoundedWebSocket,
+        callbacks: MonitorCallbacks,
+        *,
+        response_timeout_s: float,
+        max_failures_s: float,
+        health_period_s: float = HEALTH_CHECK_PERIOD_S,
+    ) -> None:
+        self._websocket = websocket
+        self._peer = websocket.peer
+        self._callbacks = callbacks
+        self._response_timeout_s = response_timeout_s
+        # Guards `_core`, `_pending` and `_exit_error`; no I/O and no callback under it.
+        self._lock = threading.Lock()
+        self._core = AgentConnection()
+        self._pending: dict[int, _Pending] = {}
+        self._exit_error: str | None = None
+        self._close_code: int | None = None
+        self.exit_signal = threading.Event()
+        self._health = HealthChecks(time.monotonic(), max_failures_s=max_failures_s, period_s=health_period_s)
+        self._health_call: int | None = None
+        self._health_deadline = math.inf
+        self._reader = threading.Thread(target=self._receive_all, name=f"monitor {self._peer}", daemon=True)
+
+    def open(self, deadline: float) -> None:
+        """Shake hands and start receiving; called once.
+
+        Raises:
+            PeerTimedOut: no answer by the deadline.
+            PeerRefused: no shared version, or the peer hung up.
+        """
+        try:
+            self._websocket.send(self._core.start())
+            answer = self._websocket.receive(deadline)
+        except ConnectionEnded as err:
+            self._websocket.finish(err.close_code)
+            raise PeerRefused(self._peer, err.problem) from err
+        if answer is None:
+            self._websocket.finish(NORMAL_CLOSURE)
+            raise PeerTimedOut(self._peer, "no answer to the handshake in time")
+        for effect in self._core.receive(answer):
+            if isinstance(effect, Close):
+                self._websocket.finish(effect.code)
+                raise PeerRefused(self._peer, effect.problem)
+        self._reader.start()
+
+    @property
+    def exited(self) -> bool:
+        """Whether the connection is over."""
+        return self.exit_signal.is_set()
+
+    @property
+    def exit_error(self) -> str | None:
+        """Why it is over; None while it isn't."""
+        return self._exit_error
+
+    @property
+    def waiters_size(self) -> int:
+        """Calls that wait for an answer, health checks included."""
+        return self._core.waiters_size
+
+    def call(self, message: Question, *, timeout_s: float) -> MonitorResult:
+        """Ask, and wait for the answer.
+
+        Raises:
+            PeerUnreachable: the connection was over before; nothing was sent.
+            PeerTimedOut: no answer in time, or the connection ended meanwhile: it may have taken effect.
+            PeerRefused: the monitor answered with an error, or with something else.
+        """
+        pending = _Pending()
+        call_id, data = self._register(message, pending)
+        self._send(data)
+        pending.done.wait(timeout_s)
+        with self._lock:
+            self._pending.pop(call_id, None)
+            self._core.forget(call_id)
+        if pending.error is not None:
+            raise pending.error
+        if pending.result is None:
+            raise PeerTimedOut(self._peer, f"no answer to {type(message).__name__} in time")
+        return pending.result
+
+    def downscale(self, target: Resources, slot_bytes: int, *, timeout_s: float) -> DownscaleAnswer:
+        """See `MonitorSession.downscale`."""
+        question = DownscaleRequest(target.cpu / 1000, target.mem * slot_bytes)
+        answer = self.call(question, timeout_s=timeout_s).downscale
+        if answer is None:
+            raise PeerRefused(self._peer, "an answer without a downscale result")
+        return DownscaleAnswer(answer.ok, answer.status)
+
+    def upscale(self, granted: Resources, slot_bytes: int, *, timeout_s: float) -> None:
+        """See `MonitorSession.upscale`."""
+        self.call(UpscaleNotification(granted.cpu / 1000, granted.mem * slot_bytes), timeout_s=timeout_s)
+
+    def close(self) -> None:
+        """See `MonitorSession.close`; waits for the receiving thread unless called from it."""
+        if self._exit("closed by us", None):
+            self._websocket.shut(NORMAL_CLOSURE)
+        if self._reader is not threading.current_thread():
+            self._reader.join(JOIN_S)
+
+    def handle_message(self, data: bytes) -> None:
+        """Decode one message and hand it to the right handler."""
+        with self._lock:
+            effects = self._core.receive(data)
+        for effect in effects:
+            self._perform(effect)
+
+    def _register(self, message: Question, pending: _Pending | None) -> tuple[int, bytes]:
+        with self._lock:
+            if not self._core.is_open:
+                raise PeerUnreachable(self._peer, "the connection is over")
+            call_id, data = self._core.call(message)
+            if pending is not None:
+                self._pending[call_id] = pending
+        return call_id, data
+
+    def _send(self, data: bytes) -> None:
+        """Send, and end the connection if that fails."""
+        try:
+            self._websocket.send(data)
+        except ConnectionEnded as err:
+            if self._exit(err.problem, None):
+                self._websocket.shut(None)
+
+    def _perform(self, effect: AgentEffect) -> None:
+        match effect:
+            case Send(data):
+                self._send(data)
+            case Close(code, problem):
+                self._exit(problem, code)
+            case CallAnswered(call_id, result):
+                self._callbacks.on_success()
+                self._settle(call_id, result, None)
+            case CallFailed(call_id, problem):
+                self._settle(call_id, None, PeerRefused(self._peer, problem))
+            case MoreResourcesAsked():
+                self._callbacks.on_upscale_request()
+            case _:
+                # `Opened` comes in the handshake only, which `open` handles.
+                return
+
+    def _settle(self, call_id: int, result: MonitorResult | None, error: PeerError | None) -> None:
+        """A call has ended: wake who waits; the health check's own waiter is the reader."""
+        if call_id == self._health_call:
+            self._end_health_check(is_success=result is not None)
+        with self._lock:
+            pending = self._pending.pop(call_id, None)
+        if pending is not None:
+            pending.result, pending.error = result, error
+            pending.done.set()
+
+    def _exit(self, problem: str, close_code: int | None) -> bool:
+        """The connection is over: release all waiters at once, tell the runner. Once: whether now."""
+        with self._lock:
+            if self._exit_error is not None:
+                return False
+            self._exit_error = problem
+            self._close_code = close_code
+            self._core.end(problem)
+            waiting, self._pending = list(self._pending.values()), {}
+        for pending in waiting:
+            pending.error = PeerTimedOut(self._peer, f"the connection ended: {problem}")
+            pending.done.set()
+        self.exit_signal.set()
+        self._callbacks.on_exit(problem)
+        return True
+
+    def _receive_all(self) -> None:
+        """The receiving thread's whole life."""
+        try:
+            while not self.exited:
+                self._tend_health(time.monotonic())
+                data = self._websocket.receive(min(self._health.next_at, self._health_deadline))
+                if data is not None:
+                    self.handle_message(data)
+        except ConnectionEnded as err:
+            self._exit(err.problem, err.close_code)
+        except Exception:
+            logger.exception("monitor connection failed", extra={"peer": self._peer})
+            self._exit("an internal error of ours", UNEXPECTED_CONDITION)
+        finally:
+            self._websocket.finish(self._close_code)
+
+    def _tend_health(self, now: float) -> None:
+        """Begin a check that is due, give up one that was not answered in time."""
+        if self._health_call is not None and now >= self._health_deadline:
+            with self._lock:
+                self._core.forget(self._health_call)
+            self._end_health_check(is_success=False)
+        if self._health.is_due(now) and not self.exited:
+            self._health.begin(now)
+            try:
+                self._health_call, data = self._register(HealthCheck(), None)
+            except PeerUnreachable:
+                return
+            self._health_deadline = now + self._response_timeout_s
+            self._send(data)
+
+    def _end_health_check(self, *, is_success: bool) -> None:
+        self._health_call, self._health_deadline = None, math.inf
+        if is_success:
+            self._health.succeed()
+        elif self._health.fail(time.monotonic()):
+            self._exit("health checks went unanswered for too long", UNEXPECTED_CONDITION)
+
+
+class MonitorDialer:
+    """The `MonitorConnector` port.
+
+    Args:
+        max_failures_s: how long health checks may fail in a row before a connection is given up.
+        response_timeout_s: for the answer to a health check.
+        health_period_s: seconds between health checks.
+    """
+
+    def __init__(
+        self,
+        max_failures_s: float,
+        *,
+        response_timeout_s: float = 5.0,
+        health_period_s: float = HEALTH_CHECK_PERIOD_S,
+    ) -> None:
+        self._max_failures_s = max_failures_s
+        self._response_timeout_s = response_timeout_s
+        self._health_period_s = health_period_s
+
+    def connect(self, address: Address, callbacks: MonitorCallbacks, *, timeout_s: float) -> Dispatcher:
+        """See `MonitorConnector.connect`; TCP, upgrade and handshake share `timeout_s`."""
+        deadline = time.monotonic() + timeout_s
+        websocket = BoundedWebSocket(address, MONITOR_PATH, timeout_s=timeout_s, max_bytes=MAX_READ_BYTES)
+        dispatcher = Dispatcher(
+            websocket,
+            callbacks,
+            response_timeout_s=self._response_timeout_s,
+            max_failures_s=self._max_failures_s,
+            health_period_s=self._health_period_s,
+        )
+        dispatcher.open(deadline)
+        return dispatcher
