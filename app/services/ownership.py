@@ -27,9 +27,6 @@ LOOK_EVERY_S = 0.5
 EXPIRE_EVERY_S = 0.1
 """How often leases that have run out are noticed while Redis is silent, and changes are settled."""
 
-OwnershipTimes = LeaseTimes
-"""`ownership` of the configuration, in seconds."""
-
 
 class Ownership:
     """The leases of one worker. Not for several threads; jobs of one `Concurrency` are fine.
@@ -49,7 +46,7 @@ class Ownership:
         clock: Clock,
         bucket_set: BucketSet,
         holder: Holder,
-        times: OwnershipTimes,
+        times: LeaseTimes,
         *,
         on_acquired: Callable[[BucketName, FencingToken], None],
         on_lost: Callable[[BucketName], None],
