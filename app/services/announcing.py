@@ -15,6 +15,9 @@ logger = logging.getLogger(__name__)
 ANNOUNCE_EVERY_S = 2.0
 """How often the entry is refreshed."""
 
+LOOK_EVERY_S = 0.2
+"""How often it is tried while there is nothing to say yet."""
+
 ANNOUNCED_FOR_S = 10.0
 """How long the registry believes it: some failed refreshes, and Redis away for a moment, are survived."""
 
@@ -38,24 +41,25 @@ class Announcement:
     def run(self, stop: Signal) -> None:
         """Refresh until stopped, then take the entry away."""
         while not stop.is_set():
-            self.refresh()
-            stop.wait(ANNOUNCE_EVERY_S)
+            is_said = self.refresh()
+            stop.wait(ANNOUNCE_EVERY_S if is_said else LOOK_EVERY_S)
         try:
             self._registry.withdraw(self._agent_id)
         except StoreUnavailable as err:
             logger.debug("registry not told of the end", extra={"reason": str(err)})
 
-    def refresh(self) -> None:
-        """Publish once; a registry that is away is tried again at the next turn."""
+    def refresh(self) -> bool:
+        """Publish once; a registry that is away is tried again at the next turn. Whether there was a word."""
         facts = self._facts()
         if facts is None:
-            return
+            return False
         try:
             self._registry.publish(self._agent_id, json.dumps(facts).encode(), ANNOUNCED_FOR_S)
         except StoreUnavailable as err:
             self._say(str(err))
         else:
             self._say("")
+        return True
 
     def _say(self, problem: str) -> None:
         if problem == self._problem:

@@ -58,6 +58,11 @@ class NodeScheduler:
         """VMs that are known."""
         return len(self._inventory.vms)
 
+    @property
+    def refusal_count(self) -> int:
+        """Requests that were not granted, of all kinds."""
+        return sum(self.refusals.values())
+
     def run(self, stop: Signal) -> None:
         """Follow the platform until stopped; one job runs this."""
         self._inventory.run(stop)

@@ -8,7 +8,7 @@ import pytest
 
 from app.errors import StoreUnavailable
 from app.ports.store import AgentRecord
-from app.services.announcing import ANNOUNCE_EVERY_S, ANNOUNCED_FOR_S, Announcement
+from app.services.announcing import ANNOUNCE_EVERY_S, ANNOUNCED_FOR_S, LOOK_EVERY_S, Announcement
 from tests.fakes.scheduler_fleet import Turns
 
 
@@ -48,10 +48,11 @@ def test_the_entry_is_refreshed_well_before_it_ends_and_taken_away_at_the_end() 
 
 
 def test_nothing_is_published_before_there_is_something_to_say() -> None:
-    registry = Registry()
-    announcement = Announcement(registry, "id", lambda: None)
-    announcement.refresh()
-    assert registry.entries == {}
+    registry, stop = Registry(), Turns(4)
+    words = iter([None, None, {"kind": "scheduler"}, {"kind": "scheduler"}])
+    Announcement(registry, "id", lambda: next(words)).run(stop)
+    assert len(registry.lifetimes) == 2
+    assert stop.waits == [LOOK_EVERY_S, LOOK_EVERY_S, ANNOUNCE_EVERY_S, ANNOUNCE_EVERY_S]
 
 
 def test_a_registry_that_is_away_is_told_at_the_next_turn_and_logged_once(
@@ -68,5 +69,5 @@ def test_a_registry_that_is_away_is_told_at_the_next_turn_and_logged_once(
 
 def test_a_registry_that_is_away_at_the_end_does_not_keep_the_process() -> None:
     registry = Registry(away=[2])
-    Announcement(registry, "id", lambda: {"kind": "scheduler"}).run(Turns(1))
+    Announcement(registry, "id", lambda: {"kind": "scheduler"}).run(Turns(1))  # its second call is the last
     assert "id" in registry.entries
