@@ -1,4 +1,4 @@
-"""A Redis that restarts with its data is a new epoch: holders go on, nobody else takes anything for a while."""
+"""A Redis that restarts with its data is a new epoch: holders go on, nobody else takes anything yet."""
 
 from __future__ import annotations
 
