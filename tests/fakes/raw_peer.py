@@ -37,6 +37,9 @@ class RawPeer:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        # Handlers whose client has gone end by themselves, with what they were about to read.
+        for thread in self._threads:
+            thread.join(0.5)
         for connection in self.connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
