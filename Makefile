@@ -22,6 +22,9 @@ $(STAMP): pyproject.toml requirements.lock
 lock: ## write requirements.lock anew from pyproject.toml (needs uv)
 	uv pip compile --quiet --all-extras --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml -o requirements.lock
 
+demo: setup ## a whole fleet on this machine, live on one screen (DEMO_SECONDS=90: unattended)
+	@$(BIN)/vmscaler demo
+
 check: setup ## style, types, floors, fast tests (under 90 s)
 	$(BIN)/ruff check app workers tests
 	$(BIN)/ruff format --check app workers tests
@@ -31,6 +34,9 @@ check: setup ## style, types, floors, fast tests (under 90 s)
 
 test: setup ## every test (under 6 min)
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests
+
+bench: setup ## CPU per operation, and per VM and poll (about 2 min)
+	$(BIN)/python -m tests.bench
 
 clean: ## remove what the build and the tests left
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

@@ -10,11 +10,15 @@ from typing import Any
 
 from celery import bootsteps
 
+from app.errors import ConfigurationError
 from app.ports.store import BucketName
 from app.services.agent import Agent
 from workers.sending import CeleryTaskQueue
 
 logger = logging.getLogger(__name__)
+
+EXIT_CONFIGURATION = 2
+"""The worker can't run with this configuration; starting it again does not help."""
 
 
 class QueueFollower:
@@ -83,8 +87,13 @@ class AgentStep(bootsteps.StartStopStep):  # type: ignore[misc]
         # Imported here: beat and Flower share the app, and need none of the worker's clients.
         from app.bootstrap.worker import build_agent
 
-        name = worker.hostname.split("@")[0]
-        agent = build_agent(worker.app.vmscaler_settings, name, CeleryTaskQueue(worker.app))
+        settings, name = worker.app.vmscaler_settings, worker.hostname.split("@")[0]
+        try:
+            agent = build_agent(settings, name, CeleryTaskQueue(worker.app))
+        except ConfigurationError as err:
+            # Not a traceback: the one line that says what to do.
+            logger.critical("%s", err)
+            raise SystemExit(EXIT_CONFIGURATION) from err
         worker.vmscaler_queues = QueueFollower(agent)
         worker.vmscaler_agent = agent
         worker.app.vmscaler_agent = agent

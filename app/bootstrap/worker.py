@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
 
@@ -16,6 +17,7 @@ from app.bootstrap.platform import build_platform
 from app.bootstrap.stores import Stores
 from app.cluster.lease import LeaseTimes
 from app.config import Settings
+from app.errors import StoreUnavailable
 from app.ports.runtime import TaskQueue
 from app.ports.store import Holder
 from app.services.agent import Agent
@@ -27,6 +29,8 @@ from app.services.runner import Runner
 from app.services.scaling import Scaling
 from app.services.scheduler_link import SchedulerLink
 from app.services.supervisor import Supervisor
+
+logger = logging.getLogger(__name__)
 
 
 def agent_settings(settings: Settings, worker: str) -> AgentSettings:
@@ -50,6 +54,14 @@ def agent_settings(settings: Settings, worker: str) -> AgentSettings:
     )
 
 
+def _check_total(stores: Stores, total: int) -> None:
+    """Refuse to start with another number of buckets than the fleet's; a Redis that is away is asked later."""
+    try:
+        stores.leases.check_total(total)
+    except StoreUnavailable as err:
+        logger.warning("number of buckets not checked yet", extra={"reason": err.problem})
+
+
 def build_agent(settings: Settings, worker: str, queue: TaskQueue) -> Agent:
     """The services of one worker process, wired and not yet started.
 
@@ -63,6 +75,7 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue) -> Agent:
     times = agent_settings(settings, worker)
     clock, concurrency = SystemClock(), GreenConcurrency()
     stores = Stores(settings)
+    _check_total(stores, settings.ownership.buckets)
     holder = Holder(f"{worker}_{settings.env.pod_ip or settings.web.host}", str(uuid.uuid4()))
     facts: dict[str, object] = {"name": worker, "address": None, "started_ms": clock.wall_ms()}
     facts |= {"version": __version__, "pid": os.getpid()}

@@ -1,0 +1,146 @@
+"""A whole fleet on this machine: CPU of every process, by VM and poll.
+
+The processes are those of the Procfile, with the simulated fleet at the other end of real sockets.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.adapters.embedded_redis import start_embedded
+from app.adapters.port_reservation import ReservedPort
+from app.bootstrap.stores import Stores
+from app.config import load_settings
+
+WARM_UP_S = 25.0
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class FleetPlan:
+    """What is run, and for how long it is measured."""
+
+    vms: int
+    workers: int
+    period_s: float
+    seconds: float
+    mix: str
+
+
+def measure_fleet(plan: FleetPlan) -> None:
+    """Start everything, let it settle, measure, print, stop."""
+    with tempfile.TemporaryDirectory(prefix="vmscaler-bench-") as name:
+        directory = Path(name)
+        redis = start_embedded(directory / "redis")
+        port = ReservedPort()
+        environment = {
+            **os.environ,
+            "CONFIG_PATH": str(_write_config(plan, directory, redis.url, port.number)),
+        }
+        children: dict[str, subprocess.Popen[bytes]] = {}
+        try:
+            for child, argv in _commands(plan, port.number).items():
+                children[child] = _start(child, argv, environment, directory)
+            pids = {child: process.pid for child, process in children.items()}
+            pids["redis"] = redis.process.pid
+            _report(plan, pids, environment)
+        finally:
+            for process in children.values():
+                process.send_signal(signal.SIGTERM)
+            for process in children.values():
+                try:
+                    process.wait(20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+            redis.stop()
+            port.close()
+
+
+def _write_config(plan: FleetPlan, directory: Path, redis_url: str, control_port: int) -> Path:
+    node = {"cpu": 500, "memory": "4Ti"}
+    config = {
+        "metrics": {"secondsBetweenRequests": plan.period_s},
+        "redis": {"url": redis_url},
+        "platform": {"kind": "sim", "url": f"http://127.0.0.1:{control_port}"},
+        "nodeScheduler": {
+            "port": 0,
+            "nodes": [{"name": f"sim-node-{number}", **node} for number in (1, 2)],
+        },
+        "web": {"port": 0},
+    }
+    path = directory / "config.json"
+    path.write_text(json.dumps(config))
+    return path
+
+
+def _commands(plan: FleetPlan, control_port: int) -> dict[str, list[str]]:
+    celery = [sys.executable, "-m", "celery", "-A", "workers"]
+    vmscaler = [sys.executable, "-m", "app.main"]
+    sim = [*vmscaler, "sim", "--vms", str(plan.vms), "--control", f"127.0.0.1:{control_port}"]
+    if plan.mix:
+        sim += ["--profile-mix", plan.mix]
+    workers = {
+        f"worker{number}": [*celery, "worker", "-P", "gevent", "-n", f"worker{number}@%h", "-l", "warning"]
+        for number in range(1, plan.workers + 1)
+    }
+    return {"sim": sim, "scheduler": [*vmscaler, "scheduler"], **workers, "beat": [*celery, "beat"]}
+
+
+def _start(
+    name: str, argv: list[str], environment: dict[str, str], directory: Path
+) -> subprocess.Popen[bytes]:
+    with (directory / f"{name}.log").open("wb") as log:
+        return subprocess.Popen(argv, env=environment, cwd=directory, stdout=log, stderr=log)
+
+
+def _report(plan: FleetPlan, pids: dict[str, int], environment: dict[str, str]) -> None:
+    stores = Stores(load_settings(environment["CONFIG_PATH"], environment))
+    time.sleep(WARM_UP_S)
+    polls, scalings, cpu, begun = *_counters(stores), _cpu_s(pids), time.monotonic()
+    time.sleep(plan.seconds)
+    later_polls, later_scalings = _counters(stores)
+    spent = {name: after - cpu[name] for name, after in _cpu_s(pids).items()}
+    elapsed = time.monotonic() - begun
+    polls, scalings = later_polls - polls, later_scalings - scalings
+    due = plan.vms * elapsed / plan.period_s
+    of_workers = sum(seconds for name, seconds in spent.items() if name.startswith("worker"))
+    print(f"{plan.vms} VMs, {plan.workers} workers, a poll each {plan.period_s:g} s, for {elapsed:.0f} s")
+    print(f"  polls {polls} of {due:.0f} due ({polls / due:.1%}), scaling tasks {scalings}")
+    print("  process     CPU s   of one core")
+    for name, seconds in spent.items():
+        print(f"  {name:<10} {seconds:6.2f}   {seconds / elapsed:6.1%}  {_rss_mib(pids[name]):5.0f} MiB")
+    per_poll = of_workers / polls * 1000 if polls else float("nan")
+    share = f"{of_workers / elapsed:.1%} of one core"
+    print(f"  workers together: {share}, {per_poll:.2f} ms of CPU per VM and poll")
+
+
+def _counters(stores: Stores) -> tuple[int, int]:
+    """Polls and scaling tasks of all workers since their start."""
+    polls = scalings = 0
+    for agent in stores.agents.list():
+        facts = json.loads(agent.facts)
+        if facts["kind"] == "worker":
+            polls += facts["counters"]["polls"]
+            scalings += facts["counters"]["scaling_tasks"]
+    return polls, scalings
+
+
+def _cpu_s(pids: dict[str, int]) -> dict[str, float]:
+    spent = {}
+    for name, pid in pids.items():
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        spent[name] = (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+    return spent
+
+
+def _rss_mib(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
