@@ -55,7 +55,7 @@ def agent_settings(settings: Settings, worker: str) -> AgentSettings:
 
 
 def _check_total(stores: Stores, total: int) -> None:
-    """Refuse to start with another number of buckets than the fleet's; a Redis that is away is asked later."""
+    """Refuse to start with another number of buckets than the fleet's; a Redis that is away is let off."""
     try:
         stores.leases.check_total(total)
     except StoreUnavailable as err:

