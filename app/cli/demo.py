@@ -57,7 +57,8 @@ def demo_command(vms: int, seconds: float | None, stop_with_parent: bool) -> int
         status = _finish(run, keeper, request, click.echo)
     finally:
         keeper.kill()
-        tidy(setup, keep_logs=status == STATUS_MISSING)
+        # Whoever stopped it by hand knows why; an error, or something missing, wants to be looked into.
+        tidy(setup, keep_logs=status == STATUS_MISSING and request.signal_number is None)
         launcher.close()
     return status
 

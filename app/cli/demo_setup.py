@@ -29,8 +29,8 @@ POLL_S = 2.0
 NODES = 2
 """The simulated fleet's nodes, named `sim-node-1` and so on."""
 
-CPU_PER_VM = 1.5
-MEMORY_PER_VM = 2.5 * (1 << 30)
+CPU_PER_VM = 1.75
+MEMORY_PER_VM = 3.25 * (1 << 30)
 """Capacity of the nodes for each VM: less than all want at once, so that a permit is refused now and then."""
 
 WORKERS = ("worker1", "worker2")
@@ -143,6 +143,7 @@ def demo_document(setup: DemoSetup, token: Path) -> dict[str, object]:
             "renewEverySeconds": 0.5,
             "giveUpAfterSeconds": 2.0,
         },
+        "scaling": {"applyTimeoutSeconds": 10.0},
         "metrics": {"secondsBetweenRequests": POLL_S, "requestTimeoutSeconds": 1.0},
         "redis": {"url": f"unix://{setup.redis_socket}"},
         "platform": {

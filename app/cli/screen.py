@@ -6,6 +6,7 @@ never read as markup.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +56,7 @@ class _Column:
 
 def draw(facts: DemoFacts, width: int, height: int) -> Text:
     """The whole screen: `height` lines at most, joined by line breaks."""
-    head = _head(facts)
+    head = _head(facts, width)
     if facts.view is None:
         lines = [*head, Text(), Text(printable(facts.absence), style="yellow")]
     else:
@@ -66,11 +67,11 @@ def draw(facts: DemoFacts, width: int, height: int) -> Text:
     return Text("\n").join(shown)
 
 
-def _head(facts: DemoFacts) -> list[Text]:
+def _head(facts: DemoFacts, width: int) -> list[Text]:
     lines = [_title(facts)]
     if facts.view is not None:
-        lines.append(_workers(facts.view))
-    lines.append(_children(facts.children))
+        lines += [_counters(facts.view), _workers(facts.view)]
+    lines += _children(facts.children, width)
     lines.append(Text.assemble(("Flower ", "dim"), facts.flower_url, ("   logs ", "dim"), str(facts.logs)))
     if facts.view is not None and facts.view.problems:
         first, *rest = facts.view.problems
@@ -86,15 +87,16 @@ def _title(facts: DemoFacts) -> Text:
     line = Text.assemble(("vmscaler demo", "bold"), f"  {time}")
     line.append(f"  {count_text(facts.completed.get('upscales', 0), 'upscale')}", style="green")
     line.append(f", {count_text(facts.completed.get('downscales', 0), 'downscale')} done", style="cyan")
-    if facts.view is not None:
-        counters, totals = facts.view.counters, facts.view.totals
-        line.append(
-            f"  {counters.get('denied', 0)} denied, {counters.get('failed', 0)} failed,"
-            f" {counters.get('not_applied', 0)} not applied"
-            f"  {counters.get('polls', 0)} polls"
-            f"  CPU {cpu_text(totals.cpu_use_m)} → {cpu_text(totals.cpu_desired_m)}"
-        )
     return line
+
+
+def _counters(view: FleetView) -> Text:
+    counters, totals = view.counters, view.totals
+    return Text(
+        f"{counters.get('polls', 0)} polls  {counters.get('denied', 0)} denied,"
+        f" {counters.get('failed', 0)} failed, {counters.get('not_applied', 0)} not applied"
+        f"  CPU {cpu_text(totals.cpu_use_m)} → {cpu_text(totals.cpu_desired_m)}"
+    )
 
 
 def _workers(view: FleetView) -> Text:
@@ -108,17 +110,20 @@ def _workers(view: FleetView) -> Text:
     return line
 
 
-def _children(children: Sequence[ChildState]) -> Text:
-    line = Text("processes", style="dim")
+def _children(children: Sequence[ChildState], width: int) -> list[Text]:
+    """The processes, in as many lines as they need."""
+    lines = [Text("processes", style="dim")]
     for child in children:
-        name = f"  {child.name}"
         if not child.is_running:
-            line.append(f"{name} down ({printable(child.last_end, 60)})", style="bold red")
+            piece = Text(f"{child.name} down ({printable(child.last_end, 60)})", style="not dim bold red")
         elif child.restarts:
-            line.append(f"{name} ↻{child.restarts}", style="not dim yellow")
+            piece = Text(f"{child.name} ↻{child.restarts}", style="not dim yellow")
         else:
-            line.append(name, style="not dim green")
-    return line
+            piece = Text(child.name, style="not dim green")
+        if lines[-1].cell_len + 2 + piece.cell_len > width:
+            lines.append(Text(" " * len("processes"), style="dim"))
+        lines[-1].append("  ").append_text(piece)
+    return lines
 
 
 def _table(view: FleetView, width: int, room: int) -> list[Text]:
@@ -128,25 +133,42 @@ def _table(view: FleetView, width: int, room: int) -> list[Text]:
             Text("no VM has been polled yet: workers take up their buckets first", style="yellow"),
         ]
     is_wide = width >= WIDE
-    lines_each = 1 if is_wide else 2
     body = max(room - 1, _LEAST_ROWS)
+    lines_each = 1 if is_wide else 2
     fitting = body // lines_each
     if len(view.vms) > fitting:
         fitting = (body - 1) // lines_each
-    chosen = choose_rows(view.vms, fitting)
-    texts = [describe(row, view.now_ms) for row in chosen]
+    texts = [describe(row, view.now_ms) for row in choose_rows(view.vms, fitting)]
     columns = _columns(texts, width)
     lines = [_line([column.title for column in columns], columns, "bold underline")]
+    shown = 0
     for text in texts:
-        cells = [text.vm, text.bucket, text.worker, text.load, text.cpu, text.memory]
-        style = _STYLES[text.trend]
-        lines.append(_line([*cells, text.why] if is_wide else cells, columns, style))
-        if not is_wide:
-            lines.append(Text(f"    {text.why}", style="dim"))
-    hidden = len(view.vms) - len(chosen)
-    if hidden:
+        block = _block(text, columns, width, is_wide=is_wide)
+        # The last line is kept for the number of those that are hidden.
+        if len(lines) + len(block) > room - (shown + 1 < len(view.vms)):
+            break
+        lines += block
+        shown += 1
+    if hidden := len(view.vms) - shown:
         lines.append(Text(f"… and {count_text(hidden, 'VM')} more: vmscaler vm list", style="dim"))
     return lines
+
+
+def _block(text: RowTexts, columns: Sequence[_Column], width: int, *, is_wide: bool) -> list[Text]:
+    """A VM's lines: one on a wide terminal, else its reason in at most two lines below."""
+    cells = [text.vm, text.bucket, text.worker, text.load, text.cpu, text.memory]
+    style = _STYLES[text.trend]
+    if is_wide:
+        return [_line([*cells, text.why], columns, style)]
+    reason = textwrap.wrap(
+        text.why,
+        max(20, width),
+        max_lines=2,
+        placeholder=" …",
+        initial_indent="    ",
+        subsequent_indent="    ",
+    )
+    return [_line(cells, columns, style), *(Text(line, style="dim") for line in reason)]
 
 
 def _columns(texts: Sequence[RowTexts], width: int) -> list[_Column]:

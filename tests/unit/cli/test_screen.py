@@ -57,6 +57,15 @@ def test_on_a_narrow_terminal_the_reason_stands_under_its_vm() -> None:
     assert lines[at + 1].strip() == "load1 0.90 / 0.9 = 1.00 CPUs → 1.0 CPU"
 
 
+def test_a_long_reason_takes_two_lines_on_a_narrow_terminal() -> None:
+    reason = (
+        "load1 2.70 / 0.9 = 3.00 CPUs → 3.0 CPU; the scheduler was asked for 3 CPU, but the permit is 2.5 CPU"
+    )
+    lines = lines_of(demo_facts(fleet_view([vm_row(why=reason)])), 80, 24)
+    at = next(index for index, line in enumerate(lines) if "sim/web-001" in line)
+    assert " ".join(line.strip() for line in lines[at + 1 : at + 3]) == reason
+
+
 def test_the_observed_size_stands_beside_where_it_differs() -> None:
     texts = describe(resizing(vm_row()), NOW)
     assert texts.cpu == "2.0 → 2.0 (1.0)"
@@ -125,14 +134,21 @@ def test_counters_processes_and_addresses_are_on_top() -> None:
     )
     view = fleet_view([vm_row(counters={"polls": 7, "denied": 2, "failed": 1})], ["no live beat"])
     lines = lines_of(demo_facts(view, children=children, limit_s=90.0))
-    assert lines[0].startswith(
-        "vmscaler demo  34 s of 90 s  3 upscales, 1 downscale done  2 denied, 1 failed"
+    assert lines[0] == "vmscaler demo  34 s of 90 s  3 upscales, 1 downscale done"
+    assert lines[1] == "7 polls  2 denied, 1 failed, 0 not applied  CPU 1.0 → 1.0"
+    assert lines[2] == "leases 1/1  worker1 1 bucket, 1 VM"
+    assert lines[3] == "processes  redis  worker1 ↻2  beat down (exit status 1)"
+    assert lines[4] == "Flower http://127.0.0.1:5555   logs /run/demo/logs"
+    assert lines[5] == "no live beat"
+
+
+def test_processes_that_do_not_fit_go_on_in_the_next_line() -> None:
+    children = tuple(
+        child(name, pid=None, last_end="killed by SIGKILL") for name in ("redis", "worker1", "beat")
     )
-    assert "7 polls" in lines[0]
-    assert lines[1] == "leases 1/1  worker1 1 bucket, 1 VM"
-    assert lines[2] == "processes  redis  worker1 ↻2  beat down (exit status 1)"
-    assert lines[3] == "Flower http://127.0.0.1:5555   logs /run/demo/logs"
-    assert lines[4] == "no live beat"
+    lines = lines_of(demo_facts(None, children=children), 80, 24)
+    assert lines[1] == "processes  redis down (killed by SIGKILL)  worker1 down (killed by SIGKILL)"
+    assert lines[2] == "           beat down (killed by SIGKILL)"
 
 
 def test_without_redis_the_screen_says_what_it_waits_for() -> None:
