@@ -6,12 +6,15 @@ import os
 import sys
 
 from celery import Celery
+from celery.signals import setup_logging
 
+from app.adapters.log_lines import configure_logging
 from app.config import Settings, load_settings
 from app.config.own_sections import RedisSettings
 from app.errors import ConfigurationError
 from app.services.agent_settings import MAX_SCALING_TASKS
 from workers.broker import broker_url, transport_options
+from workers.flower import configure_flower, is_flower
 from workers.steps import AgentStep, QueuesStep
 
 SHARED_QUEUE = "vmscaler"
@@ -49,7 +52,6 @@ def _make(settings: Settings) -> Celery:
         # A full pool blocks the consumer, queue changes included: above the number of tasks that can exist.
         worker_concurrency=2 * buckets + MAX_SCALING_TASKS + 16,
         worker_send_task_events=True,
-        worker_hijack_root_logger=False,
         worker_cancel_long_running_tasks_on_connection_loss=False,
         result_backend_thread_safe=True,
         broker_connection_retry_on_startup=True,
@@ -69,10 +71,18 @@ def _make(settings: Settings) -> Celery:
             }
         },
     )
+    if is_flower(sys.argv):
+        configure_flower(celery, buckets, os.environ)
     celery.vmscaler_settings = settings
     celery.steps["worker"].add(AgentStep)
     celery.steps["consumer"].add(QueuesStep)
     return celery
+
+
+@setup_logging.connect  # type: ignore[untyped-decorator]
+def log_in_our_way(loglevel: int, **_: object) -> None:
+    """Celery leaves logging alone once somebody answers this signal; `-l` still says how much."""
+    configure_logging(loglevel)
 
 
 app = _make(_load())

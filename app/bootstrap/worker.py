@@ -20,6 +20,7 @@ from app.config import Settings
 from app.errors import StoreUnavailable
 from app.ports.runtime import TaskQueue
 from app.ports.store import Holder
+from app.protocols.scheduler import PLUGIN_PROTOCOL_VERSION
 from app.services.agent import Agent
 from app.services.agent_settings import AgentSettings
 from app.services.executors import Executors
@@ -95,7 +96,10 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue) -> Agent:
         on_releasing=agent.bucket_releasing,
     )
     platform, pages = build_platform(settings), MetricsPages()
-    dialer = MonitorDialer(settings.monitor.max_health_check_sequential_failures_seconds)
+    dialer = MonitorDialer(
+        settings.monitor.max_health_check_sequential_failures_seconds,
+        response_timeout_s=settings.monitor.response_timeout_seconds,
+    )
     supervisor = Supervisor(
         times, clock, concurrency, stores.ring, stores.states, ownership, (platform, dialer, pages)
     )
@@ -104,7 +108,15 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue) -> Agent:
     def commit(runner: Runner) -> None:
         supervisor.commit(runner.bucket, [runner])
 
-    executors = Executors(times, clock, ownership, commit, (link, SchedulerHttp()), platform, supervisor.link)
+    executors = Executors(
+        times,
+        clock,
+        ownership,
+        commit,
+        (link, SchedulerHttp(PLUGIN_PROTOCOL_VERSION, times.compute_unit)),
+        platform,
+        supervisor.link,
+    )
     scaling = Scaling(
         clock, concurrency, agent.timers, queue, executors, commit, agent.runner_lost, supervisor.crashed
     )

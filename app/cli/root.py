@@ -81,11 +81,11 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, "--version", prog_name="vmscaler", message="%(prog)s %(version)s")
 def root(config_path: str | None, verbose: int) -> None:
     """Scale running VMs live, CPU and memory, up and down."""
-    if verbose:
-        import logging
+    import logging
 
-        level = logging.DEBUG if verbose > 1 else logging.INFO
-        logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    from app.adapters.log_lines import configure_logging
+
+    configure_logging((logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)])
 
 
 def run(arguments: Sequence[str]) -> int:
