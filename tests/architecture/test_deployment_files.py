@@ -94,8 +94,9 @@ def procfile() -> dict[str, list[str]]:
         if line and not line.startswith("#"):
             name, _, command = line.partition(": ")
             words = shlex.split(re.sub(r"\$\{\w+:-(?:\$\{\w+:-)?([^}]*)\}+", r"\1", command))
-            assert words[0] == "compose/run"
-            commands[name] = words[1:]
+            # Without exec a runner's signal ends a shell, and leaves the command running.
+            assert words[:2] == ["exec", "compose/run"]
+            commands[name] = words[2:]
     return commands
 
 
