@@ -65,12 +65,12 @@ def demo_command(vms: int, seconds: float | None, stop_with_parent: bool) -> int
 
 def _finish(run: DemoRun, keeper: ProcessKeeper, request: StopRequest, say: Callable[[str], None]) -> int:
     """Stop all, print the summary; the exit status."""
-    children = keeper.states()
+    children, ran_s = keeper.states(), run.elapsed_s
     say("stopping: workers first, Redis last …")
     killed = () if request.is_urgent else keeper.stop(GRACE_S)
     for name in killed:
         say(f"{name} did not end within {GRACE_S:g} s and was killed")
-    for line in summary_lines(run.tally, children, run.elapsed_s):
+    for line in summary_lines(run.tally, children, ran_s):
         say(line)
     if request.signal_number is not None:
         # Stopped by hand: nothing was promised, unless a time was.
