@@ -1,8 +1,8 @@
 """A port of this machine that is ours before anybody listens on it.
 
 A free port that was only looked up may be another's a moment later. Here the socket stays bound, so that the
-kernel gives the port to no one who asks for any; whoever asks for this very port with SO_REUSEADDR, as servers
-do, gets it, and gets it again after a restart.
+kernel gives the port to no one who asks for any; whoever asks for this very port with SO_REUSEADDR, as
+servers do, gets it, and gets it again after a restart.
 """
 
 from __future__ import annotations
