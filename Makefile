@@ -23,7 +23,7 @@ lock: ## write requirements.lock anew from pyproject.toml (needs uv)
 	uv pip compile --quiet --all-extras --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml -o requirements.lock
 
 demo: setup ## a whole fleet on this machine, live on one screen (DEMO_SECONDS=90: unattended)
-	@$(BIN)/vmscaler demo
+	@$(BIN)/vmscaler demo --stop-with-parent
 
 check: setup ## style, types, floors, fast tests (under 90 s)
 	$(BIN)/ruff check app workers tests

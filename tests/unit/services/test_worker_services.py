@@ -412,7 +412,7 @@ def test_a_hand_over_saves_and_closes() -> None:
     worker.sample(2)
     worker.supervisor.releasing(BUCKET)
     assert worker.supervisor.runners() == []
-    assert worker.monitor.exited
+    worker.until(lambda: worker.monitor.exited)
     record = json.loads(worker.states.load(BUCKET)[VmKey("default/db")])
     assert record["snapshot"]["vm"]["cpu_m"]["use"] == 2_000
 
