@@ -25,10 +25,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "events": ("app.cli.events:events_command", "Print the audit trail of a VM."),
     "explain": ("app.cli.explain:explain_command", "Say how the last decision about a VM came about."),
     "pause": ("app.cli.pause:pause_command", "Begin no change of size of a VM, or of all."),
+    "record": ("app.cli.record:record_command", "Record a VM's events and decisions, for replay."),
     "replay": ("app.cli.replay:replay_command", "Feed recorded event scripts to the decision core."),
     "resume": ("app.cli.pause:resume_command", "Take a pause back."),
     "scheduler": ("app.cli.scheduler:scheduler_command", "Serve permits, for platforms without a scheduler."),
     "sim": ("app.cli.sim:sim_command", "Run a fleet of simulated VMs."),
+    "simulate": ("app.cli.simulate:simulate_command", "Try a policy on a recorded load, in virtual time."),
     "status": ("app.cli.status:status_command", "Say how the fleet and its processes are."),
     "vm": ("app.cli.vm:vm_group", "List VMs, show one, set its mode."),
 }
