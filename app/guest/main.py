@@ -10,10 +10,13 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 
-from app.guest.http_messages import Request, Response, Upgrade, text_response
-from app.guest.metrics_page import CONTENT_TYPE, metrics_page
+from app.guest.access import Access
+from app.guest.daemon import run_daemon
+from app.guest.log_lines import log_to_stderr
+from app.guest.options import add_run_options, listen_address, read_run_options
+from app.guest.routes import Routes
 from app.guest.server import Limits, Server
 
 DEFAULT_METRICS = "127.0.0.1:9100"
@@ -26,14 +29,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: what follows `guest`; the process' own arguments when None.
     """
-    options = _parser().parse_args(argv)
-    host, port = options.listen
+    parser = _parser()
+    options = parser.parse_args(argv)
+    log_to_stderr()
+    if options.command == "metrics":
+        host, port = options.listen
+        return _finish(serve_metrics(host, port), f"{host}:{port}: ")
     try:
-        asyncio.run(serve_metrics(host, port))
+        run_options = read_run_options(options)
+    except (OSError, ValueError) as err:
+        parser.error(str(err))
+    return _finish(run_daemon(run_options), "")
+
+
+def _finish(work: Coroutine[None, None, None], prefix: str) -> int:
+    """Run it to its end; an address that can't be had is one line and status 1."""
+    try:
+        asyncio.run(work)
     except KeyboardInterrupt:
         return 0
-    except OSError as err:
-        print(f"vmscaler guest: {host}:{port}: {err.strerror or err}", file=sys.stderr)  # noqa: T201
+    except (OSError, ValueError) as err:
+        problem = str(err) if not prefix or not isinstance(err, OSError) else err.strerror or str(err)
+        print(f"vmscaler guest: {prefix}{problem}", file=sys.stderr)  # noqa: T201
         return 1
     return 0
 
@@ -48,7 +65,7 @@ async def serve_metrics(host: str, port: int) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    server = Server(answer_metrics, limits=Limits(body_bytes=1_024, respond_s=5))
+    server = Server(Routes(Access(), has_metrics=True).handle, limits=Limits(body_bytes=1_024, respond_s=5))
     host, port = await server.start(host, port)
     shown = f"[{host}]" if ":" in host else host
     with contextlib.suppress(BrokenPipeError):
@@ -57,36 +74,13 @@ async def serve_metrics(host: str, port: int) -> None:
     await server.close()
 
 
-async def answer_metrics(request: Request) -> Response | Upgrade:
-    """`GET /metrics` and `GET /healthz`; 500 with the reason when /proc can't be read."""
-    if request.path not in ("/metrics", "/healthz"):
-        return text_response("not found", 404)
-    if request.method not in ("GET", "HEAD"):
-        return Response(405, b"GET only\n", headers=(("Allow", "GET, HEAD"),))
-    if request.path == "/healthz":
-        return text_response("ok")
-    try:
-        return Response(200, metrics_page(), CONTENT_TYPE)
-    except (OSError, ValueError) as err:
-        return text_response(f"/proc can't be read: {err}", 500)
-
-
-def listen_address(text: str) -> tuple[str, int]:
-    """`HOST:PORT` or `[IPv6]:PORT` as host and port; port 0 stands for a free one.
-
-    Raises:
-        argparse.ArgumentTypeError: it is neither.
-    """
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
-    if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT")
-    return host, int(port)
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="vmscaler guest", description="The daemon inside a VM.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, dest="command", metavar="COMMAND")
+    run = commands.add_parser(
+        "run", help="serve vm-monitor, informant and metrics, on the ports that are named"
+    )
+    add_run_options(run)
     metrics = commands.add_parser(
         "metrics", help="serve load and memory of this machine as a metrics page, node_exporter's names"
     )
