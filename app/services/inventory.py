@@ -15,6 +15,9 @@ logger = logging.getLogger(__name__)
 WATCH_WAIT_S = 5.0
 """How long one question for changes may stay open."""
 
+GATHER_S = 0.2
+"""Changes in quick succession are taken as one: a question for each would cost more than all the polls."""
+
 MAX_BACKOFF_S = 5.0
 
 
@@ -67,6 +70,8 @@ class Inventory:
             self._say("")
             pause = 0.25
             self.take(change)
+            if change.updated or change.removed:
+                stop.wait(GATHER_S)
 
     def take(self, change: InventoryChange) -> None:
         """Take one answer in."""
