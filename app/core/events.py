@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.core.model import CoreVm, Metrics, Millis, Mode
 from app.core.resources import Resources
@@ -186,3 +186,25 @@ Event = (
     | PlatformFailed
     | PlatformObserved
 )
+
+TIMED_EVENTS = (
+    PluginStarting,
+    PluginFailed,
+    PluginSuccessful,
+    MonitorUpscaleRequested,
+    MonitorStartingUpscale,
+    MonitorStartingDownscale,
+    MonitorUpscaleFailed,
+    MonitorDownscaleDenied,
+    MonitorDownscaleFailed,
+    PlatformFailed,
+    PlatformObserved,
+)
+"""Those that carry a time."""
+
+
+def at_least(event: Event, now: Millis) -> Event:
+    """The event with a time not before `now`; the same object where it has none or a later one."""
+    if isinstance(event, TIMED_EVENTS) and event.now < now:
+        return replace(event, now=now)
+    return event

@@ -69,6 +69,20 @@ def read_script(value: object) -> Script:
     return Script(script_id, initial, tuple(steps))
 
 
+def read_event(event: Fields) -> Event | None:
+    """One event that is not `new`; None for `next`.
+
+    Raises:
+        InvalidInput: not an event, or none that is known.
+    """
+    op = event.text("op")
+    parse = _PARSERS.get(op)
+    if parse is None:
+        known = "`new` is only the first event" if op == "new" else "is not an event that is known"
+        raise InvalidInput(event.at("op"), known)
+    return parse(event, Millis(event.integer("now_ms")))
+
+
 def _read_new(event: Fields, now: Millis) -> State:
     if event.text("op") != "new":
         raise InvalidInput(event.at("op"), "the first event must be `new`")
@@ -91,11 +105,7 @@ def _read_step(step: Fields, last: Millis) -> Step:
     now = Millis(event.integer("now_ms"))
     if now < last:
         raise InvalidInput(event.at("now_ms"), f"goes back from {last} to {now}")
-    parse = _PARSERS.get(op)
-    if parse is None:
-        known = "`new` is only the first event" if op == "new" else "is not an event that is known"
-        raise InvalidInput(event.at("op"), known)
-    return Step(op, now, parse(event, now), _expect(step))
+    return Step(op, now, read_event(event), _expect(step))
 
 
 def _expect(step: Fields) -> Mapping[str, object] | None:

@@ -12,6 +12,7 @@ import logging
 from app.core.actions import ActionSet
 from app.core.decide import next_actions
 from app.core.events import (
+    TIMED_EVENTS,
     Event,
     MetricsArrived,
     ModeChanged,
@@ -22,6 +23,7 @@ from app.core.events import (
     PlatformSuccessful,
     PluginNewScheduler,
     UpdatedVm,
+    at_least,
 )
 from app.core.model import Metrics, Millis, Mode
 from app.core.resources import Resources
@@ -32,6 +34,7 @@ from app.ports.store import BucketName, Intent
 from app.ports.vm import MonitorPolicy, VirtualMachine, VmKey
 from app.services.agent_settings import AgentSettings
 from app.services.audit import AuditLog
+from app.services.recorder import Recorder
 from app.services.restraint import restrain
 from app.services.tracking import Counters, Operation, Sampling
 from app.services.why import why_text
@@ -47,6 +50,7 @@ class Runner:
         plan: what may be done now; `decided` is what the core wants, whatever the operator says.
         task_until: a scaling task is queued or running until then at most.
         is_busy: its actions are being driven right now.
+        recorder: told of every event and decision while the VM is being recorded.
         problem: the last failure that was logged and audited; the same one is not said twice.
         is_ready: its real size is known; before, nothing is asked of anyone for it.
         is_closed: it has been let go; nothing may be begun for it any more.
@@ -88,6 +92,7 @@ class Runner:
         self.hold_until_ms: Millis | None = None
         self.last_upscale_request: Monotonic | None = None
         self.problem = ""
+        self.recorder: Recorder | None = None
         self._refusals: set[str] = set()
         self.set_mode()
 
@@ -106,9 +111,16 @@ class Runner:
     # --- events -------------------------------------------------------------------------------------------
 
     def apply(self, event: Event) -> str | None:
-        """Apply one event; the text says why it was refused, if it was."""
+        """Apply one event; the text says why it was refused, if it was.
+
+        An event's time is never lower than this VM's last one: one that was made before a wait is as of now.
+        """
+        event = at_least(event, self._last_now)
         outcome = apply(self.state, event)
         self.state = outcome.state
+        if self.recorder is not None:
+            now = event.now if isinstance(event, TIMED_EVENTS) else self.now()
+            self.recorder.applied(event, now, outcome)
         if (
             outcome.refused is not None
             and outcome.refused not in self._refusals
@@ -227,7 +239,12 @@ class Runner:
         self.note(operation.kind, operation.origin, operation.target, operation.why, "observed")
         logger.info(
             "resize observed",
-            extra={"vm": self.key, "kind": operation.kind, "from": operation.origin, "to": operation.target},
+            extra={
+                "vm": self.key,
+                "kind": operation.kind,
+                "from": size_text(operation.origin, self.vm.slot_bytes),
+                "to": size_text(operation.target, self.vm.slot_bytes),
+            },
         )
 
     @property
@@ -240,6 +257,11 @@ class Runner:
             and not operation.is_overdue
             and not self.is_closed
         )
+
+    @property
+    def operation_age_ms(self) -> int:
+        """Since the resize under way was begun; 0 without one."""
+        return 0 if self.operation is None else self.now() - self.operation.since_ms
 
     # --- mode and pause -----------------------------------------------------------------------------------
 
@@ -274,6 +296,8 @@ class Runner:
         now = self.now()
         self.decided = next_actions(self.state, now)
         self.decided_ms = now
+        if self.recorder is not None:
+            self.recorder.decided(now, self.state, self.decided)
         self.plan = restrain(self, self.decided, now)
         return self.plan
 
