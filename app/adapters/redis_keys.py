@@ -66,5 +66,9 @@ class RedisKeys:
         """Hash by kind and target: when the intent ends (0: never), a space, the intent as JSON."""
         return self._of(bucket, "intents")
 
+    def recording(self, bucket: str, vm: str, recording: str) -> str:
+        """Stream: pieces of a recording on their way to whoever asked for it."""
+        return self._of(bucket, f"recording:{vm}:{recording}")
+
     def _of(self, bucket: str, what: str) -> str:
         return f"{self.prefix}:{{{bucket}}}:{what}"

@@ -9,6 +9,7 @@ from app.adapters.clock import SystemClock
 from app.bootstrap.stores import Stores
 from app.config import Settings
 from app.ports.store import BucketName
+from app.services.following import Following
 from app.services.inspection import Buckets, Inspection, Sources
 from app.services.instructing import Instructing
 
@@ -41,6 +42,22 @@ def build_intents(settings: Settings) -> Instructing:
     return Instructing(
         intents=stores.intents,
         states=stores.states,
+        clock=SystemClock(),
+        new_id=lambda: str(uuid.uuid4()),
+        sleep=time.sleep,
+    )
+
+
+def build_following(settings: Settings) -> Following:
+    """What is behind `record`.
+
+    Raises:
+        ConfigurationError: Redis' address or its password file can't be read.
+    """
+    stores = Stores(settings)
+    return Following(
+        intents=stores.intents,
+        streams=stores.recordings,
         clock=SystemClock(),
         new_id=lambda: str(uuid.uuid4()),
         sleep=time.sleep,

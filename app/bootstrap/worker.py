@@ -11,6 +11,7 @@ from app.adapters.clock import SystemClock
 from app.adapters.green import GreenConcurrency
 from app.adapters.metrics_http import MetricsPages
 from app.adapters.monitor_ws import MonitorDialer
+from app.adapters.recording_files import RecordingDirectory
 from app.adapters.scheduler_http import SchedulerHttp
 from app.adapters.scheduler_registry import RegistrySchedulerWatch
 from app.bootstrap.platform import build_platform
@@ -26,6 +27,7 @@ from app.services.agent_settings import AgentSettings
 from app.services.executors import Executors
 from app.services.ownership import Ownership
 from app.services.polling import Polling
+from app.services.recording import FileRules, Recordings
 from app.services.runner import Runner
 from app.services.scaling import Scaling
 from app.services.scheduler_link import SchedulerLink
@@ -61,6 +63,16 @@ def _check_total(stores: Stores, total: int) -> None:
         stores.leases.check_total(total)
     except StoreUnavailable as err:
         logger.warning("number of buckets not checked yet", extra={"reason": err.problem})
+
+
+def _file_rules(settings: Settings, worker: str) -> FileRules | None:
+    """Which VMs are recorded to files, and where to; None: none."""
+    recording = settings.recording
+    if not recording.vms or recording.directory is None:
+        return None
+    size, age_s = recording.max_bytes, recording.max_seconds
+    files = RecordingDirectory(recording.directory, worker, max_bytes=size, max_s=age_s)
+    return FileRules(recording.vms, files, max_bytes=size, max_s=age_s)
 
 
 def build_agent(settings: Settings, worker: str, queue: TaskQueue) -> Agent:
@@ -130,5 +142,6 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue) -> Agent:
         crashed=supervisor.crashed,
     )
     supervisor.connect(scaling.consider, scaling.forget, lambda: link.current()[0] is not None)
-    agent.connect(ownership, supervisor, link, executors, scaling, polling)
+    recordings = Recordings(worker, clock, concurrency, stores.recordings, _file_rules(settings, worker))
+    agent.connect(ownership, supervisor, link, executors, scaling, polling, recordings)
     return agent

@@ -157,3 +157,18 @@ class WebSettings(Section):
 
     host: Host = setting("127.0.0.1", "address to listen on")
     port: OwnPort = setting(9100, "port; 0 for a free one, else a base to which the worker's index is added")
+
+
+class RecordingSettings(Section):
+    """Recordings of VMs to files, beside the workers (`docs/recording.md`)."""
+
+    vms: Annotated[tuple[Text, ...], Field(strict=False, max_length=1_000)] = setting(
+        (), "which VMs: patterns of namespace/name, as in a shell (`prod/*`); none: nothing is recorded"
+    )
+    directory: Text | None = setting(None, "where the files go, on each worker's host; needed with `vms`")
+    max_bytes: Annotated[int, Field(ge=65_536, le=2**40)] = setting(
+        16 * 2**20, "of the files of a VM together; the oldest are deleted", "bytes"
+    )
+    max_seconds: Seconds = setting(
+        86_400.0, "files that were last written to longer ago are deleted, as new ones are begun", "s"
+    )

@@ -36,6 +36,7 @@ _RULES = """\
 - `platform.nodeBound` is for platform neonvm; `observeLabel` and `enabledLabel` differ.
 - Names of nodes differ; what a node reserves is below what it has.
 - `billing.accumulateEverySeconds` is not below `billing.collectEverySeconds`; the two metric names differ.
+- `recording.vms` needs `recording.directory`.
 - `dumpState.port` and `web.port` differ, unless they are 0.
 """
 

@@ -35,6 +35,7 @@ def breaches(settings: FileSettings) -> Iterator[Breach]:
     yield from _nodes(settings)
     yield from _billing(settings)
     yield from _ports(settings)
+    yield from _recording(settings)
 
 
 def _ownership(settings: FileSettings) -> Iterator[Breach]:
@@ -95,3 +96,9 @@ def _ports(settings: FileSettings) -> Iterator[Breach]:
     dump = settings.dump_state
     if dump is not None and dump.port and dump.port == settings.web.port:
         yield Breach(("dumpState", "port"), (("web", "port"),), "must differ from .web.port")
+
+
+def _recording(settings: FileSettings) -> Iterator[Breach]:
+    recording = settings.recording
+    if recording.vms and recording.directory is None:
+        yield Breach(("recording", "directory"), (("recording", "vms"),), "must be set beside .recording.vms")

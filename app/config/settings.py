@@ -20,6 +20,7 @@ from app.config.own_sections import (
     NodeSchedulerSettings,
     OwnershipSettings,
     PlatformSettings,
+    RecordingSettings,
     RedisSettings,
     SecuritySettings,
     WebSettings,
@@ -44,6 +45,7 @@ class FileSettings(Section):
     platform: PlatformSettings = setting(PlatformSettings(), "where the VMs come from")
     node_scheduler: NodeSchedulerSettings = setting(NodeSchedulerSettings(), "the built-in scheduler")
     informant: InformantSettings = setting(InformantSettings(), "the informants in the VMs")
+    recording: RecordingSettings = setting(RecordingSettings(), "recordings to files")
     security: SecuritySettings = setting(SecuritySettings(), "reserved")
     web: WebSettings = setting(WebSettings(), "our HTTP endpoints")
 

@@ -20,6 +20,7 @@ from app.services.agent_settings import AgentSettings
 from app.services.executors import Executors
 from app.services.ownership import Ownership
 from app.services.polling import Polling
+from app.services.recording import Recordings, is_recording
 from app.services.runner import Runner
 from app.services.scaling import Scaling
 from app.services.scheduler_link import SchedulerLink
@@ -37,6 +38,9 @@ PUBLISHED_FOR_S = 10.0
 
 LOOK_EVERY_S = 1.0
 """How often the real size is read of VMs whose resize was accepted and not yet seen."""
+
+LOOK_AFTER_MS = 2_000
+"""The platform's watch tells sooner, as a rule; a size is read only where it has not."""
 
 MAX_LOOKS = 32
 """Real sizes read at once."""
@@ -82,6 +86,7 @@ class Agent:
         executors: Executors,
         scaling: Scaling,
         polling: Polling,
+        recordings: Recordings,
     ) -> None:
         """Name the parts; called once by bootstrap."""
         self.ownership = ownership
@@ -90,6 +95,7 @@ class Agent:
         self.executors = executors
         self.scaling = scaling
         self.polling = polling
+        self.recordings = recordings
 
     # --- life ---------------------------------------------------------------------------------------------
 
@@ -103,6 +109,7 @@ class Agent:
             "timers": lambda: self.timers.run(self._stop),
             "sizes": self._run_looks,
             "registry": self._run_publishing,
+            "recordings": lambda: self.recordings.run(self._stop),
         }
         self._jobs = [self._concurrency.spawn(name, run) for name, run in jobs.items()]
 
@@ -123,6 +130,7 @@ class Agent:
         for job in self._jobs:
             if not job.join(max(deadline - self._clock.monotonic(), 0.0)):
                 job.cancel()
+        self.recordings.close()
 
     def held_buckets(self) -> frozenset[BucketName]:
         """Buckets whose queues are to be consumed now."""
@@ -202,7 +210,9 @@ class Agent:
         return [] if runner is None else [runner]
 
     def _take_up_intents(self, bucket: BucketName, runners: list[Runner]) -> None:
-        for runner in take_up(self._intents.list(bucket), runners):
+        intents = self._intents.list(bucket)
+        self.recordings.take_up(bucket, runners, intents)
+        for runner in take_up([intent for intent in intents if not is_recording(intent)], runners):
             self.supervisor.relink(runner)
 
     # --- jobs ---------------------------------------------------------------------------------------------
@@ -216,7 +226,7 @@ class Agent:
             jobs = [
                 self._concurrency.spawn(f"look {runner.key}", partial(self._look, runner))
                 for runner in pending[:MAX_LOOKS]
-                if runner.awaits_observation
+                if runner.awaits_observation and runner.operation_age_ms >= LOOK_AFTER_MS
             ]
             for job in jobs:
                 job.join(self._settings.platform_timeout_s + 1)
