@@ -30,7 +30,7 @@ check: setup ## style, types, floors, fast tests (under 90 s)
 	$(BIN)/ruff format --check app workers tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest tests/unit tests/property tests/model tests/architecture
+	$(BIN)/python -m pytest -n 2 tests/unit tests/property tests/model tests/architecture
 
 test: setup ## every test (under 6 min)
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests
