@@ -53,7 +53,10 @@ class Access:
     def _has_token(self, request: Request) -> bool:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         expected = (self.token or "").encode()
-        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), expected)
+        # The server reads header bytes as Latin-1; going back gives the bytes that were sent.
+        return scheme.lower() == "bearer" and hmac.compare_digest(
+            given.strip().encode("latin-1", "replace"), expected
+        )
 
 
 def parse_ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
