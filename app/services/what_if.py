@@ -139,38 +139,36 @@ def picture(runs: Sequence[Run], title: str, *, with_memory: bool) -> str:
 def _cpu_panel(run: Run, vm: VmOutcome) -> Panel:
     plan, course = vm.plan, vm.timeline
     return Panel(
-        _panel_name(run, vm),
+        _panel_name(run, vm, "CPU-hours", vm.figures.cpu, vm.figures.short_cpu_ms),
         "CPU",
         plan.cpu,
         course.load1,
         [milli / 1000 for milli in course.desired_cpu],
         [milli / 1000 for milli in course.cpu],
         (plan.min.cpu / 1000, plan.max.cpu / 1000),
-        [milliseconds / run.scenario.step_ms for milliseconds in course.short_ms],
+        [milliseconds / run.scenario.step_ms for milliseconds in course.short_cpu_ms],
     )
 
 
 def _memory_panel(run: Run, vm: VmOutcome) -> Panel:
     plan, course = vm.plan, vm.timeline
     return Panel(
-        _panel_name(run, vm),
+        _panel_name(run, vm, "GiB-hours", vm.figures.mem, vm.figures.short_mem_ms),
         "GiB",
         [count / GIB for count in plan.mem],
         None,
         [count / GIB for count in course.desired_mem],
         [count / GIB for count in course.mem],
         (plan.min.mem * plan.slot_bytes / GIB, plan.max.mem * plan.slot_bytes / GIB),
-        [milliseconds / run.scenario.step_ms for milliseconds in course.short_ms],
+        [milliseconds / run.scenario.step_ms for milliseconds in course.short_mem_ms],
     )
 
 
-def _panel_name(run: Run, vm: VmOutcome) -> str:
+def _panel_name(run: Run, vm: VmOutcome, what: str, hours: Hours, short_ms: int) -> str:
     name = f"{run.name} · {vm.plan.name}" if run.name else vm.plan.name
-    figures = vm.figures
-    share = 100 * figures.short_ms / figures.vm_ms
     return (
-        f"{name} — {figures.cpu.allocated:.1f} CPU-hours, fixed {figures.cpu.fixed:.1f}, "
-        f"least {figures.cpu.clairvoyant:.1f}; less than needed {share:.2f} % of the time"
+        f"{name} — {hours.allocated:.1f} {what}, fixed {hours.fixed:.1f}, least {hours.clairvoyant:.1f}; "
+        f"less than needed {100 * short_ms / vm.figures.vm_ms:.2f} % of the time"
     )
 
 

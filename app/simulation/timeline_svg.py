@@ -78,15 +78,26 @@ def draw(title: str, panels: Sequence[Panel], duration_s: float) -> str:
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
         f'<text class="title" x="{_LEFT}" y="24">{_text(title)}</text>',
     ]
+    peaks: dict[str, float] = {}
+    for panel in panels:
+        peaks[panel.unit] = max(peaks.get(panel.unit, 0), _peak(panel))
     for number, panel in enumerate(panels):
-        lines += _draw_panel(panel, _HEAD + number * PANEL_HEIGHT, number, duration_s)
+        top = _HEAD + number * PANEL_HEIGHT
+        lines += _draw_panel(panel, top, number, (duration_s, peaks[panel.unit]))
     lines += _draw_legend(height - 12, any(panel.load is not None for panel in panels))
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def _draw_panel(panel: Panel, top: int, number: int, duration_s: float) -> list[str]:
+def _peak(panel: Panel) -> float:
+    """The greatest value to be shown; a maximum far above all else would only press it down."""
+    peak = max(max(panel.demand), max(panel.desired), max(panel.allocated))
+    return max(peak, panel.bounds[1]) if panel.bounds[1] <= 2 * peak else peak
+
+
+def _draw_panel(panel: Panel, top: int, number: int, extent: tuple[float, float]) -> list[str]:
+    """`extent`: seconds along, and the value up to which all diagrams of the unit reach."""
+    duration_s, peak = extent
     upper, lower = top + _TOP, top + PANEL_HEIGHT - _BOTTOM
-    peak = max(*panel.demand, *panel.desired, *panel.allocated, panel.bounds[1])
     ticks = value_ticks(peak)
     scale = Span(0, max(peak * 1.08, ticks[-1].at), lower, upper)
     columns = _columns(len(panel.demand))
@@ -99,9 +110,7 @@ def _draw_panel(panel: Panel, top: int, number: int, duration_s: float) -> list[
     for tick in ticks:
         y, below = scale.place(tick.at), scale.place(tick.at, 4)
         lines.append(f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>')
-        lines.append(
-            f'<text x="{_LEFT - 8}" y="{below}" text-anchor="end">{tick.text}</text>'
-        )
+        lines.append(f'<text x="{_LEFT - 8}" y="{below}" text-anchor="end">{tick.text}</text>')
     along = Span(0, duration_s, _LEFT, WIDTH - _RIGHT)
     for tick in time_ticks(duration_s):
         x = along.place(tick.at)

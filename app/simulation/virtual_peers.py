@@ -21,7 +21,13 @@ class PermitBook:
     """The built-in scheduler's books for one node."""
 
     def __init__(self, capacity: Amount, vms: tuple[VmScenario, ...]) -> None:
-        """All VMs are on the node from the beginning, each with its first size."""
+        """All VMs are on the node from the beginning, each with its first size.
+
+        Attributes:
+            version: another number whenever what a VM holds has changed.
+        """
+        self.version = 0
+        self._held: dict[str, tuple[Resources | None, Resources]] = {}
         self._books = Reservations({_NODE: capacity})
         self._vms = {vm.name: vm for vm in vms}
         for vm in vms:
@@ -33,11 +39,20 @@ class PermitBook:
         answer = self._books.request(name, Wish(Amount(target.cpu, target.mem * slot)), now_ms=now_ms)
         if isinstance(answer, Refusal):
             return None
-        return resources(answer.permit.cpu, answer.permit.mem // slot)
+        permit = resources(answer.permit.cpu, answer.permit.mem // slot)
+        self._note(name, permit, self._held[name][1])
+        return permit
+
+    def _note(self, name: str, permit: Resources | None, size: Resources) -> None:
+        if self._held.get(name) != (permit, size):
+            self._held[name] = (permit, size)
+            self.version += 1
 
     def resized(self, name: str, size: Resources) -> None:
         """The platform shows a new size."""
         vm = self._vms[name]
+        before = self._held.get(name)
+        self._note(name, before[0] if before else None, size)
         slot = vm.slot_bytes
         most = Amount(vm.max.cpu, vm.max.mem * slot)
         self._books.update(PodFacts(name, name, _NODE, most, Amount(size.cpu, size.mem * slot), slot))

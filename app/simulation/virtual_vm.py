@@ -37,12 +37,12 @@ from app.core.model import CoreVm, Metrics, Millis
 from app.core.resources import Resources
 from app.core.state import State, initial_state
 from app.core.transition import apply
-from app.simulation.cost import Counts, Tally
-from app.simulation.load import Load, advance, settled
+from app.simulation.cost import Counts
 from app.simulation.noise import noise
 from app.simulation.resting import Rest, begin_rest, downscale_to_come
 from app.simulation.scenario import ControlPlane, VmScenario
-from app.simulation.virtual_peers import PermitBook, allows_downscale, room_bytes
+from app.simulation.virtual_guest import VirtualGuest
+from app.simulation.virtual_peers import PermitBook
 
 
 class Due(IntEnum):
@@ -61,77 +61,66 @@ Schedule = Callable[[int, Due], None]
 
 
 class VirtualVm:
-    """The VM's physics, its core state and its sums.
+    """The VM, its core state, and those whom its core asks.
 
     Attributes:
-        granted: the size that it really has.
         desired: the size that the core is after.
-        load: its load averages at the last moment that was looked at.
     """
 
     def __init__(self, plan: VmScenario, control: ControlPlane, book: PermitBook, schedule: Schedule) -> None:
-        """A VM with its first size, whose load has been its first demand for long; nobody has polled it."""
+        """A VM with its first size, that nobody has polled."""
         self.plan = plan
-        self.granted = self.desired = plan.first
-        self.load: Load = settled(min(plan.cpu[0], plan.first.cpu / 1000))
-        self.tally = Tally()
+        self.guest = VirtualGuest(plan)
+        self.desired = plan.first
         self.counts = Counts()
         self._control = control
         self._book = book
         self._schedule = schedule
-        self._wanted = (plan.cpu[0], plan.mem[0])
-        self._at = self._tallied_at = 0
         self._busy = False
         self._asked: Resources = plan.first
         self._metrics: Metrics | None = None
         self._quiet_units: int | None = None
         self._wake_at: int | None = None
         self._rest: Rest | None = None
+        self._seen_version = -1
         self._draws = 0
+        unit = control.unit
+        # Units beyond any that a decision can tell apart: two more than the maximum takes.
+        self._enough = 3 + max(plan.max.cpu // unit.cpu, plan.max.mem // unit.mem)
         vm = CoreVm(plan.name, "simulated", plan.min, plan.max, plan.first, plan.slot_bytes)
         self._state: State = initial_state(vm, control.core)
         self._apply(PluginNewScheduler())
         self._apply(MonitorActive(True))
 
-    # --- physics ------------------------------------------------------------------------------------------
+    # --- from outside -------------------------------------------------------------------------------------
 
     def want(self, now: int, cpu: float, mem_bytes: float) -> None:
         """The demand from now on: CPUs, bytes. What comes due now comes due after it."""
-        self.settle(now)
-        if self._rest is not None and mem_bytes != self._wanted[1]:
+        if mem_bytes != self.guest.wanted_bytes:
             # Whether the monitor denies depends on the memory in use.
-            rest = self._end_rest(self._rest, now)
-            if not self._busy:
-                self._wake(rest.next_due())
-        self._wanted = (cpu, mem_bytes)
+            self._stir(now)
+        self.guest.want(now, cpu, mem_bytes)
 
-    def settle(self, now: int) -> None:
-        """Enter what has passed up to now into the sums."""
-        self._pass(now)
-        elapsed = now - self._tallied_at
-        if elapsed:
-            self.tally.add(elapsed, self._wanted, self.granted, self._granted_bytes)
-            self._tallied_at = now
+    def node_changed(self, now: int, cause: Due, *, is_first: bool) -> None:
+        """Another VM holds more or less of the node than before: the next permit may be another one.
+
+        Args:
+            cause: what came due for the other VM.
+            is_first: this VM goes first where the same comes due for both.
+        """
+        rest = self._rest
+        if rest is None or rest.wanted is None:
+            return
+        rest.play(now)
+        own = Due.PERMIT if rest.is_permit_awaited else Due.ASK_CORE
+        is_before = own < cause or (own == cause and is_first)
+        self._stir(now + 1 if is_before else now)
 
     def close(self, now: int) -> None:
         """The run ends: enter what has passed into the sums."""
-        self.settle(now)
+        self.guest.settle(now)
         if self._rest is not None:
             self._end_rest(self._rest, now)
-
-    @property
-    def _granted_bytes(self) -> int:
-        return self.granted.mem * self.plan.slot_bytes
-
-    @property
-    def _used_bytes(self) -> float:
-        return min(self._wanted[1], self._granted_bytes)
-
-    def _pass(self, now: int) -> None:
-        if now > self._at:
-            elapsed_s = (now - self._at) / 1000
-            self.load = advance(self.load, elapsed_s, self._wanted[0], self.granted.cpu / 1000)
-            self._at = now
 
     # --- what comes due -----------------------------------------------------------------------------------
 
@@ -139,10 +128,8 @@ class VirtualVm:
         """Take a sample; ask the core if it could say something new."""
         if self._fails("poll", self._control.rates.poll):
             return
-        self._pass(now)
-        load = self.load
-        self._metrics = Metrics(load.load1, load.load5, self._used_bytes)
-        is_cramped = self._is_cramped()
+        self._metrics = self.guest.sample(now)
+        is_cramped = self.guest.is_cramped and self._state.monitor.is_active
         units = self._units()
         if units is not None and units == self._quiet_units and not is_cramped:
             return
@@ -168,18 +155,13 @@ class VirtualVm:
         if not self._busy:
             self._consider(now)
 
-    def _is_cramped(self) -> bool:
-        """Whether the monitor asks for memory: too little is left, and there may be more."""
-        if self.granted.mem >= self.plan.max.mem or not self._state.monitor.is_active:
-            return False
-        return self._used_bytes > room_bytes(self._granted_bytes)
-
     def _units(self) -> int | None:
-        """What the last sample asks for; None before the first one and before the unit is known."""
+        """Units that the last sample asks for; None before the first one and before the unit is known."""
         metrics, unit, scaling = self._metrics, self._state.plugin.compute_unit, self._state.scaling
         if metrics is None or unit is None:
             return None
-        return max(cpu_goal(metrics, scaling, unit), mem_goal(metrics, scaling, unit, self.plan.slot_bytes))
+        units = max(cpu_goal(metrics, scaling, unit), mem_goal(metrics, scaling, unit, self.plan.slot_bytes))
+        return min(units, self._enough)
 
     # --- deciding and doing -------------------------------------------------------------------------------
 
@@ -256,6 +238,7 @@ class VirtualVm:
 
     def _permit(self, now: int) -> Event:
         permit = self._book.ask(self.plan.name, self._asked, now)
+        self._seen_version = self._book.version
         if permit is None:
             self.counts.failures += 1
             return PluginFailed(Millis(now))
@@ -268,14 +251,13 @@ class VirtualVm:
         if is_failed or size is None:
             self._apply(PlatformFailed(Millis(now)))
             return
-        self.settle(now)
-        self.counts.resized(self.granted, size)
-        self.granted = size
+        self.counts.resized(self.guest.granted, size)
+        self.guest.resize(now, size)
         self._book.resized(self.plan.name, size)
         self._apply(PlatformSuccessful())
 
     def _judge(self, now: int) -> Event:
-        if self._is_content_with(self._asked) and not self._draw("denial", self._control.rates.denial):
+        if self.guest.is_content_with(self._asked) and not self._draw("denial", self._control.rates.denial):
             return MonitorDownscaleAllowed()
         self.counts.denied += 1
         return MonitorDownscaleDenied(Millis(now))
@@ -290,25 +272,40 @@ class VirtualVm:
         rates, units = self._control.rates, self._quiet_units
         if rates.permit or units is None:
             return None
-        rest = begin_rest(self._state, now, actions, self._control.delays.monitor)
+        rest = begin_rest(self._state, now, actions, self._control.delays)
+        if rest is not None and rest.wanted is not None and self._seen_version != self._book.version:
+            return None
         denied = self._state.monitor.denied_downscale
         if rest is None or rest.denied_at is None or denied is None:
             return rest
         if rates.monitor or rates.denial or downscale_to_come(self._state, units) != denied.requested:
             return None
-        is_denied_for_memory = not self._is_content_with(denied.requested)
-        return rest if is_denied_for_memory and denied.current == self.granted else None
+        is_denied_for_memory = not self.guest.is_content_with(denied.requested)
+        return rest if is_denied_for_memory and denied.current == self.guest.granted else None
+
+    def _stir(self, now: int) -> None:
+        """End a rest before what comes due now; it may begin anew after that."""
+        if self._rest is None:
+            return
+        rest = self._end_rest(self._rest, now)
+        if not self._busy:
+            self._wake(rest.next_due())
 
     def _end_rest(self, rest: Rest, until: int) -> Rest:
         """Play the rest up to `until` and tell the core what it came to."""
         rest.play(until)
         self._rest, self._quiet_units = None, None
         self.counts.denied += rest.denials
+        self.counts.permits_cut += rest.cuts
         state = self._state
         if state.plugin.last_request is not None and rest.ticked_at != state.plugin.last_request.at:
-            at = Millis(rest.ticked_at)
-            self._apply(PluginStarting(at, self.granted))
-            self._apply(PluginSuccessful(at, self.granted, self._control.unit))
+            at, self._asked = Millis(rest.ticked_at), rest.wanted or self.guest.granted
+            self._apply(PluginStarting(at, self._asked))
+            if rest.is_permit_awaited:
+                self._busy = True
+                self._schedule(rest.ticked_at + rest.delays.permit, Due.PERMIT)
+            else:
+                self._apply(PluginSuccessful(at, self.guest.granted, self._control.unit))
         denied = state.monitor.denied_downscale
         if rest.denied_at is not None and denied is not None:
             if rest.denials:
@@ -319,14 +316,8 @@ class VirtualVm:
                 self._asked = denied.requested
                 self._apply(MonitorStartingDownscale(Millis(rest.asked_at), self._asked))
                 self._busy = True
-                self._schedule(rest.asked_at + rest.answer_ms, Due.DOWNSCALE_ASKED)
+                self._schedule(rest.asked_at + rest.delays.monitor, Due.DOWNSCALE_ASKED)
         return rest
-
-    def _is_content_with(self, size: Resources) -> bool:
-        """Whether the monitor's memory rule allows going down to a size."""
-        if size.mem >= self.granted.mem:
-            return True
-        return allows_downscale(self._used_bytes, size.mem * self.plan.slot_bytes)
 
     # --- chance -------------------------------------------------------------------------------------------
 
