@@ -76,7 +76,7 @@ class RecordedDemo:
             time.sleep(0.1)
 
     def files(self) -> list[Path]:
-        return sorted(self.recordings.glob("*.jsonl")) if self.recordings.is_dir() else []
+        return sorted(self.recordings.glob("*/*.jsonl")) if self.recordings.is_dir() else []
 
 
 @contextmanager
@@ -120,7 +120,7 @@ def main(seconds: int) -> None:
     """Faults one after the other for half the VMs, then all at once, at last for all; workers are killed."""
     with recorded_demo(24) as demo:
         demo.until(lambda: len(demo.files()) >= 24)
-        names = sorted({"/".join(file.name.split("+")[:2]) for file in demo.files()})
+        names = sorted({file.parent.name.replace("+", "/") for file in demo.files()})
         followed = {
             vm: demo.setup.directory / f"{vm.replace('/', '-')}.jsonl" for vm in names[:4] + names[-4:]
         }
@@ -145,7 +145,11 @@ def main(seconds: int) -> None:
         say(f"owners: {[file.read_text().count(chr(10)) for file in followed.values()]}")
         say(f"{dict(ops(demo.files()))}")
         logs = [line for log in demo.setup.logs.glob("worker*.log") for line in log.read_text().splitlines()]
-        say(f"log: {[line for line in logs if 'recording not' in line or 'Traceback' in line]}")
+        around = [
+            logs[max(at - 2, 0) : at + 40] for at, line in enumerate(logs) if line.startswith("Traceback")
+        ]
+        say(f"log: {[line for line in logs if 'recording not' in line]} {len(around)} tracebacks")
+        say("\n".join(around[0] if around else []))
 
 
 def say(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Recordings as files beside the worker: one for each script, the oldest of a VM deleted as new ones come.
+"""Recordings as files beside the worker: a directory for each VM, a file for each script, bounded per VM.
 
 Disks may be slow, so every call runs in a native thread; the greenlet that made it waits, nothing else does.
 """
@@ -22,15 +22,15 @@ from app.ports.vm import VmKey
 
 SUFFIX = ".jsonl"
 
-_LONGEST_NAME = 180
-"""Characters of a VM's part of a file name; file systems take 255 for all of it."""
+_LONGEST_NAME = 200
+"""Characters of a VM's directory; file systems take 255."""
 
 
 class RecordingDirectory:
     """The `RecordingFiles` of one worker.
 
     Args:
-        directory: made with mode 0700 at the first recording, if it isn't there.
+        directory: made with mode 0700 at the first recording, if it isn't there; so are those in it.
         max_bytes: of all files of a VM; the oldest go first, the one being written never.
         max_s: files that were last written to longer ago go, too.
     """
@@ -40,28 +40,31 @@ class RecordingDirectory:
         self._worker = quote(worker, safe="")
         self._max_bytes = max_bytes
         self._max_s = max_s
+        self._last_ms = 0
 
     def sink(self, key: VmKey) -> RecordingFilesSink:
         """See `RecordingFiles.sink`; nothing is opened yet."""
-        return RecordingFilesSink(self._open, _file_prefix(key))
+        return RecordingFilesSink(self._open, self._directory / _directory_name(key))
 
-    def _open(self, prefix: str) -> RecordingFile:
+    def _open(self, directory: Path) -> RecordingFile:
         """A new file, after room was made for it."""
         try:
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._make_room(prefix)
+            for each in (self._directory, directory):
+                each.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._make_room(directory)
         except OSError as err:
-            raise PeerRefused(str(self._directory), err.strerror or type(err).__name__) from err
-        moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-        name = f"{prefix}{moment}.{time.time_ns() // 1_000_000 % 1000:03}Z+{self._worker}{SUFFIX}"
-        return RecordingFile(self._directory / name)
+            raise PeerRefused(str(directory), err.strerror or type(err).__name__) from err
+        # No two files begin in the same millisecond.
+        self._last_ms = max(time.time_ns() // 1_000_000, self._last_ms + 1)
+        moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(self._last_ms // 1000))
+        return RecordingFile(directory / f"{moment}.{self._last_ms % 1000:03}Z+{self._worker}{SUFFIX}")
 
-    def _make_room(self, prefix: str) -> None:
-        with os.scandir(self._directory) as entries:
+    def _make_room(self, directory: Path) -> None:
+        with os.scandir(directory) as entries:
             found = [
                 (entry.stat().st_mtime, entry.stat().st_size, entry.path)
                 for entry in entries
-                if entry.name.startswith(prefix) and entry.name.endswith(SUFFIX)
+                if entry.name.endswith(SUFFIX)
             ]
         # The new file may become a quarter of the whole.
         room, oldest = self._max_bytes * 3 // 4, time.time() - self._max_s
@@ -74,9 +77,9 @@ class RecordingDirectory:
 class RecordingFilesSink:
     """The `RecordingSink` of one VM."""
 
-    def __init__(self, open_file: Callable[[str], RecordingFile], prefix: str) -> None:
+    def __init__(self, open_file: Callable[[Path], RecordingFile], directory: Path) -> None:
         self._open_file = open_file
-        self._prefix = prefix
+        self._directory = directory
         self._script: str | None = None
         self._file: RecordingFile | None = None
 
@@ -91,7 +94,7 @@ class RecordingFilesSink:
     def _append(self, script: str, steps: bytes) -> None:
         if self._file is None or script != self._script:
             self._close()
-            self._file = self._open_file(self._prefix)
+            self._file = self._open_file(self._directory)
             self._script = script
         try:
             self._file.append(script, steps)
@@ -106,13 +109,13 @@ class RecordingFilesSink:
             file.close()
 
 
-def _file_prefix(key: VmKey) -> str:
-    """A VM's part of its files' names; no two VMs have the same."""
-    parts = [quote(part, safe="") for part in key.split("/", 1)]
-    name = "+".join(parts)
-    if len(name) > _LONGEST_NAME:
+def _directory_name(key: VmKey) -> str:
+    """No two VMs have the same, and none leads out of where it is."""
+    # The plus sign is no character that quoting leaves alone, and no name is only dots.
+    name = "+".join(quote(part, safe="") for part in key.split("/", 1))
+    if len(name) > _LONGEST_NAME or "+" not in name:
         name = name[: _LONGEST_NAME - 17] + "-" + hashlib.sha256(key.encode()).hexdigest()[:16]
-    return name + "+"
+    return name
 
 
 def _in_thread(run: Callable[..., None], *arguments: Any) -> None:

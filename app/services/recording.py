@@ -174,7 +174,7 @@ class Recordings:
         by_vm: dict[str, dict[str, Asked]] = {}
         for intent in intents:
             if is_recording(intent):
-                asked = Asked(intent.until_ms, int(intent.value) if intent.value.isdigit() else None)
+                asked = Asked(intent.until_ms, int(intent.value) if intent.value.isdecimal() else None)
                 by_vm.setdefault(intent.target, {})[intent.kind] = asked
         if not by_vm and not self._tapes and self._rules is None:
             return
