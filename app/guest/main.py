@@ -42,6 +42,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _finish(run_daemon(run_options), "")
 
 
+def console() -> None:
+    """The script `vmscaler` of the guest's own distribution, where nothing but `guest …` is there."""
+    arguments = sys.argv[1:]
+    if arguments[:1] != ["guest"]:
+        print("only the daemon for VMs is installed here: vmscaler guest …", file=sys.stderr)  # noqa: T201
+        sys.exit(2)
+    sys.exit(main(arguments[1:]))
+
+
 def _finish(work: Coroutine[None, None, None], prefix: str) -> int:
     """Run it to its end; an address that can't be had is one line and status 1."""
     try:

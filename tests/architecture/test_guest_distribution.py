@@ -13,8 +13,6 @@ from pathlib import Path
 from app.guest.options import add_run_options, read_run_options
 
 ROOT = Path(__file__).resolve().parents[2]
-LAZY = {"app.cli.root"}
-"""What the console script imports for other commands only."""
 
 
 def module_file(name: str) -> Path | None:
@@ -32,12 +30,12 @@ def imported(path: Path) -> set[str]:
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module)
-    return names - LAZY
+    return names
 
 
 def closure() -> tuple[set[Path], set[str]]:
     """Files of ours that the guest needs, and libraries of others."""
-    waiting = [ROOT / "app/main.py", *ROOT.glob("app/guest/*.py")]
+    waiting = [*ROOT.glob("app/guest/*.py")]
     files: set[Path] = set()
     libraries: set[str] = set()
     while waiting:

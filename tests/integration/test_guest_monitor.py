@@ -240,3 +240,9 @@ def test_samples_that_stop_make_a_downscale_an_internal_error(guest: GuestOnLoop
     failed = agent.downscale(8 * GIB)
     assert failed["type"] == "InternalError"
     assert "no memory sample" in str(failed["error"])
+
+
+def test_an_agent_that_says_nothing_is_sent_away(guest: GuestOnLoop) -> None:
+    silent = Agent(guest, shakes_hands=False)
+    assert silent.close_code() == 1002
+    assert not guest.monitor.has_agent

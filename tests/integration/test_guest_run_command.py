@@ -136,6 +136,25 @@ def test_an_address_in_use_is_one_line_and_status_1() -> None:
     assert "address already in use" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.parametrize("words", [(), ("status",)])
+def test_the_guests_own_script_knows_guest_alone(words: tuple[str, ...]) -> None:
+    script = (
+        "import sys; from app.guest.main import console; sys.argv = ['vmscaler', *sys.argv[1:]]; console()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    helped = subprocess.run(
+        [sys.executable, "-c", script, "guest", "--help"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert helped.returncode == 0
+
+
 def test_the_daemon_needs_no_more_than_h11_and_wsproto() -> None:
     script = (
         "import sys, app.guest.main; "
@@ -150,3 +169,17 @@ def test_the_daemon_needs_no_more_than_h11_and_wsproto() -> None:
         "_virtualenv",
         "_distutils_hack",
     } == {"h11", "wsproto"}
+
+
+def test_a_lock_that_is_stuck_ends_the_process_with_a_clear_message() -> None:
+    script = (
+        "import threading; from app.guest.watchdog import Watchdog; lock = threading.Lock(); lock.acquire(); "
+        "Watchdog(lock, 'the agent set', every_s=0.1).start(); threading.Event().wait(60)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 70
+    assert done.stderr == (
+        "vmscaler guest: the lock of the agent set could not be had within 0.25 s: ending\n"
+    )

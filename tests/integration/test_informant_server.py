@@ -13,6 +13,7 @@ import pytest
 import requests
 
 from app.guest.access import Access, AllowedAddresses
+from app.guest.hooks import Hook
 from app.protocols.informant import AgentDesc, encode_agent_desc
 from app.protocols.informant_set import SetSettings
 from tests.fakes.guest_on_loop import PATIENT, GuestOnLoop, RawAgent, response
@@ -372,3 +373,45 @@ def test_a_slow_agent_holds_up_nobody_else(guest: GuestOnLoop) -> None:
         until(lambda: quick.seen == ["/id", "/resume"], "resumed")
         held.set()
         thread.join(60)
+
+
+def test_an_old_number_is_logged_and_nothing_acts_on_it(
+    guest: GuestOnLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = RawAgent(A)
+
+    def handle(connection: socket.socket, _: int) -> None:
+        for _again in range(2):
+            agent.note(connection, read_head(connection))
+            connection.sendall(response(b'{"data": {"agentID": "%s"}, "sequenceNumber": 5}' % A.encode()))
+        read_head(connection)
+
+    with RawPeer(handle) as peer:
+        assert register(guest, agent.desc(peer.port)).status_code == 200
+        told = "an agent answered with an old sequence number"
+        until(lambda: told in [record.getMessage() for record in caplog.records], "told")
+        assert agent.seen == ["/id", "/resume"]
+        current = guest.agents.current
+        assert current is not None
+        assert current.desc.agent_id == A
+
+
+def test_a_hook_that_fails_is_an_internal_error_in_text() -> None:
+    bad = Hook(("/nonexistent/hook",))
+    guest = GuestOnLoop(hooks=(bad, bad))
+    agent = RawAgent(A)
+    try:
+        with RawPeer(agent) as peer:
+            register(guest, agent.desc(peer.port))
+            size: dict[str, object] = {"cpu": 1, "memory": "8Gi"}
+            for path in ("/upscale", "/downscale"):
+                until(lambda path=path: call(guest, "PUT", path, size).status_code == 500, "the hook fails")  # type: ignore[misc]
+                answer = call(guest, "PUT", path, size)
+                assert answer.text == "/nonexistent/hook could not be started\n"
+            guest.is_readable = False
+            time.sleep(5.5)
+            stale = call(guest, "PUT", "/downscale", size)
+            assert stale.status_code == 500
+            assert "no memory sample" in stale.text
+    finally:
+        guest.close()
