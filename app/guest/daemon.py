@@ -20,7 +20,6 @@ from app.guest.routes import ROLES, Routes
 from app.guest.server import Limits, Server
 from app.guest.watchdog import Watchdog
 from app.guest.workload import Workload
-from app.protocols.informant_set import SetSettings
 
 logger = logging.getLogger(__name__)
 
@@ -63,8 +62,13 @@ class Daemon:
             downscale_hook=options.downscale_hook,
         )
         self._monitor = Monitor(self._workload)
-        self._agents = InformantAgents(SetSettings(failed_checks=options.failed_checks))
-        self._watchdog = Watchdog(self._agents.lock, "the agent set")
+        self._agents = InformantAgents(options.agents)
+        self._watchdog = Watchdog(
+            self._agents.lock,
+            "the agent set",
+            limit_s=options.watchdog_limit_s,
+            every_s=options.watchdog_every_s,
+        )
         self._cpus = CpuSwitch() if options.has_cpus else None
         self._informant = Informant(
             self._agents,

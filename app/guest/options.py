@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 import ssl
 from collections.abc import Sequence
@@ -11,6 +12,8 @@ from dataclasses import dataclass, field
 from app.guest.access import AllowedAddresses, parse_ip, parse_network, read_token
 from app.guest.hooks import LIMIT_S, Hook
 from app.guest.routes import ROLES
+from app.guest.watchdog import CHECK_EVERY_S, LOCK_LIMIT_S
+from app.protocols.informant_set import SetSettings
 
 PROTECTABLE = (*ROLES, "cpus")
 DEFAULT_PROTECTED = "informant,cpus"
@@ -18,6 +21,18 @@ DEFAULT_EXPORTER_PORT = 9100
 """node_exporter's."""
 MAX_HOOK_S = 25.0
 """Below the time that the server gives an answer."""
+
+_AGENTS = SetSettings()
+TIMINGS = {
+    "check": _AGENTS.check_after_s,
+    "id": _AGENTS.id_limit_s,
+    "resume": _AGENTS.resume_limit_s,
+    "suspend": _AGENTS.suspend_limit_s,
+    "watchdog": LOCK_LIMIT_S,
+    "watchdog-every": CHECK_EVERY_S,
+}
+"""Times of the informant that `--timing` changes, with their defaults in seconds."""
+MAX_TIMING_S = 3600.0
 
 Address = tuple[str, int]
 
@@ -42,7 +57,9 @@ class RunOptions:
     upscale_hook: Hook | None = None
     downscale_hook: Hook | None = None
     exporter_port: int = DEFAULT_EXPORTER_PORT
-    failed_checks: int = 1
+    agents: SetSettings = field(default_factory=SetSettings)
+    watchdog_limit_s: float = LOCK_LIMIT_S
+    watchdog_every_s: float = CHECK_EVERY_S
     tls: ssl.SSLContext | None = None
 
 
@@ -94,6 +111,13 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="failed /id checks until an agent is dropped",
     )
+    parser.add_argument(
+        "--timing",
+        nargs="+",
+        action="extend",
+        metavar="NAME=S",
+        help=f"the informant's times, in seconds: {', '.join(f'{n}={s:g}' for n, s in TIMINGS.items())}",
+    )
     parser.add_argument("--tls-cert", metavar="FILE", help="speak TLS with this certificate, and …")
     parser.add_argument("--tls-key", metavar="FILE", help="… this key")
 
@@ -119,6 +143,7 @@ def read_run_options(options: argparse.Namespace) -> RunOptions:
         raise ValueError("--exporter-port must be 1 to 65535")
     if options.failed_checks < 1:
         raise ValueError("--failed-checks must be at least 1")
+    timings = _timings(options.timing or ())
     return RunOptions(
         addresses=addresses,
         has_cpus=options.cpus,
@@ -130,7 +155,15 @@ def read_run_options(options: argparse.Namespace) -> RunOptions:
         upscale_hook=_hook(options.upscale_hook, options.hook_seconds),
         downscale_hook=_hook(options.downscale_hook, options.hook_seconds),
         exporter_port=options.exporter_port,
-        failed_checks=options.failed_checks,
+        agents=SetSettings(
+            check_after_s=timings["check"],
+            id_limit_s=timings["id"],
+            resume_limit_s=timings["resume"],
+            suspend_limit_s=timings["suspend"],
+            failed_checks=options.failed_checks,
+        ),
+        watchdog_limit_s=timings["watchdog"],
+        watchdog_every_s=timings["watchdog-every"],
         tls=_tls(options.tls_cert, options.tls_key),
     )
 
@@ -146,6 +179,22 @@ def listen_address(text: str) -> Address:
     if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT")
     return host, int(port)
+
+
+def _timings(texts: Sequence[str]) -> dict[str, float]:
+    """The defaults, with what was named instead."""
+    timings = dict(TIMINGS)
+    for text in texts:
+        name, _, value = text.partition("=")
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = math.nan
+        if name not in timings or not 0 < seconds <= MAX_TIMING_S:
+            known = ", ".join(TIMINGS)
+            raise ValueError(f"--timing: {text!r} is not NAME=SECONDS with a name of {known}")
+        timings[name] = seconds
+    return timings
 
 
 def _networks(texts: Sequence[str]) -> AllowedAddresses:

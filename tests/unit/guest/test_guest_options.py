@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.guest.options import RunOptions, add_run_options, read_run_options
+from app.protocols.informant_set import SetSettings
 
 MONITOR = ("--monitor", "127.0.0.1:10301")
 
@@ -61,10 +62,25 @@ def test_hooks_are_split_as_a_shell_would() -> None:
     assert options.downscale_hook is None
 
 
+def test_the_times_of_the_informant_are_the_protocols_unless_named() -> None:
+    usual = read(*MONITOR)
+    assert usual.agents == SetSettings(10, 0.25, 0.2, 0.1, 1)
+    assert (usual.watchdog_limit_s, usual.watchdog_every_s) == (0.25, 1)
+    named = read(*MONITOR, "--timing", "id=2", "check=5", "--timing", "watchdog=3", "--failed-checks", "4")
+    assert named.agents == SetSettings(5, 2, 0.2, 0.1, 4)
+    assert named.watchdog_limit_s == 3
+
+
 @pytest.mark.parametrize(
     "words",
     [
         (),
+        (*MONITOR, "--timing", "id"),
+        (*MONITOR, "--timing", "id=0"),
+        (*MONITOR, "--timing", "id=nan"),
+        (*MONITOR, "--timing", "id=soon"),
+        (*MONITOR, "--timing", "other=1"),
+        (*MONITOR, "--timing", "id=3601"),
         (*MONITOR, "--cpus"),
         (*MONITOR, "--token-for", "everything"),
         (*MONITOR, "--hook-seconds", "0"),
