@@ -59,7 +59,7 @@ def a_runner(
 ) -> Runner:
     """One that is ready, with a scheduler that has granted what is in use, and an active monitor."""
     runner = Runner(vm or a_virtual_machine(), BUCKET, settings or some_settings(), clock)
-    runner.is_ready = True
+    runner.is_ready = runner.has_intents = True
     use = runner.state.vm.use
     for event in (
         PluginNewScheduler(),

@@ -39,3 +39,11 @@ def transport_options(settings: Settings, default_prefix: str) -> dict[str, obje
     if settings.key_prefix != default_prefix:
         options["global_keyprefix"] = f"{settings.key_prefix}:"
     return options
+
+
+def beat_client_options(settings: Settings) -> dict[str, object]:
+    """The same patience for the client that RedBeat makes; a unix socket knows no connecting in time."""
+    options: dict[str, object] = {"socket_timeout": 5, "health_check_interval": 5}
+    if settings.redis.connection_url().parts.scheme != "unix":
+        options |= {"socket_connect_timeout": 2, "socket_keepalive": True}
+    return options

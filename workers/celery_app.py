@@ -13,7 +13,7 @@ from app.config import Settings, load_settings
 from app.config.own_sections import RedisSettings
 from app.errors import ConfigurationError
 from app.services.agent_settings import MAX_SCALING_TASKS
-from workers.broker import broker_url, transport_options
+from workers.broker import beat_client_options, broker_url, transport_options
 from workers.flower import configure_flower, is_flower
 from workers.steps import AgentStep, QueuesStep
 
@@ -63,6 +63,7 @@ def _make(settings: Settings) -> Celery:
         redbeat_redis_url=settings.redis.connection_url().reveal(),
         redbeat_key_prefix=f"{settings.key_prefix}:beat:",
         redbeat_lock_timeout=5,
+        redbeat_redis_options=beat_client_options(settings),
         beat_schedule={
             "tick": {
                 "task": "vmscaler.tick",

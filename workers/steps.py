@@ -87,6 +87,9 @@ class AgentStep(bootsteps.StartStopStep):  # type: ignore[misc]
         # Imported here: beat and Flower share the app, and need none of the worker's clients.
         from app.bootstrap.worker import build_agent
 
+        if not getattr(worker.pool, "is_green", False):
+            logger.critical("a worker needs the gevent pool: start it with -P gevent")
+            raise SystemExit(EXIT_CONFIGURATION)
         settings, name = worker.app.vmscaler_settings, worker.hostname.split("@")[0]
         try:
             agent = build_agent(settings, name, CeleryTaskQueue(worker.app))

@@ -67,6 +67,7 @@ class _Wire:
         self._second = 0.0
         self._reads = 0
         self.deadline = deadline
+        self.send_timeout_s = SEND_TIMEOUT_S
         self.allowance: int | None = MAX_HANDSHAKE_BYTES
 
     def recv(self, count: int) -> bytes:
@@ -98,8 +99,8 @@ class _Wire:
                 time.sleep(1 - (now - self._second))
 
     def send(self, data: bytes) -> int:
-        """Send some of it; TimeoutError when the peer takes nothing for `SEND_TIMEOUT_S`."""
-        deadline = time.monotonic() + SEND_TIMEOUT_S
+        """Send some of it; TimeoutError when the peer takes nothing for `send_timeout_s`."""
+        deadline = time.monotonic() + self.send_timeout_s
         while True:
             try:
                 return self._socket.send(data)
@@ -212,12 +213,13 @@ class BoundedWebSocket:
             CookieJar.jar.clear()
         self._wire.allowance = None
 
-    def send(self, data: bytes) -> None:
-        """Send one text message.
+    def send(self, data: bytes, timeout_s: float = SEND_TIMEOUT_S) -> None:
+        """Send one text message; the peer must take each part of it within `timeout_s`.
 
         Raises:
             ConnectionEnded: it can't be sent.
         """
+        self._wire.send_timeout_s = timeout_s
         try:
             self._socket.send(data, frames.ABNF.OPCODE_TEXT)
         except (websocket.WebSocketException, OSError) as err:

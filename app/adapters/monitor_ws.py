@@ -10,7 +10,7 @@ import math
 import threading
 import time
 
-from app.adapters.bounded_websocket import BoundedWebSocket, ConnectionEnded
+from app.adapters.bounded_websocket import SEND_TIMEOUT_S, BoundedWebSocket, ConnectionEnded
 from app.core.resources import Resources
 from app.errors import PeerError, PeerRefused, PeerTimedOut, PeerUnreachable
 from app.ports.peers import DownscaleAnswer, MonitorCallbacks
@@ -134,9 +134,10 @@ class Dispatcher:
             PeerRefused: the monitor answered with an error, or with something else.
         """
         pending = _Pending()
+        deadline = time.monotonic() + timeout_s
         call_id, data = self._register(message, pending)
-        self._send(data)
-        pending.done.wait(timeout_s)
+        self._send(data, timeout_s)
+        pending.done.wait(max(deadline - time.monotonic(), 0.0))
         with self._lock:
             self._pending.pop(call_id, None)
             self._core.forget(call_id)
@@ -181,10 +182,10 @@ class Dispatcher:
                 self._pending[call_id] = pending
         return call_id, data
 
-    def _send(self, data: bytes) -> None:
-        """Send, and end the connection if that fails."""
+    def _send(self, data: bytes, timeout_s: float = SEND_TIMEOUT_S) -> None:
+        """Send, and end the connection if that fails or takes longer."""
         try:
-            self._websocket.send(data)
+            self._websocket.send(data, min(timeout_s, SEND_TIMEOUT_S))
         except ConnectionEnded as err:
             if self._exit(err.problem, None):
                 self._websocket.shut(None)

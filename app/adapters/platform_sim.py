@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import requests
+import urllib3
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError, NewConnectionError
 
+from app.adapters.deadline_http import deadline_session
 from app.core.model import Mode
 from app.core.resources import Resources, resources
 from app.errors import PeerRefused, PeerTimedOut, PeerUnreachable
@@ -29,7 +30,6 @@ MAX_ANSWER_BYTES = 16 * 1024 * 1024
 LIST_MARGIN_S = 10.0
 """For a long poll to answer, beyond the wait that was asked for."""
 _CONNECT_TIMEOUT_S = 2.0
-_POOL = 32
 _M = TypeVar("_M", bound=BaseModel)
 
 
@@ -111,9 +111,7 @@ class SimPlatform:
         self._url = url.rstrip("/")
         self._peer = f"simulated fleet at {self._url}"
         self._namespace = namespace
-        self._session = requests.Session()
-        self._session.trust_env = False
-        self._session.mount("http://", HTTPAdapter(pool_connections=1, pool_maxsize=_POOL, max_retries=0))
+        self._session = deadline_session()
         if token is not None:
             self._session.headers["Authorization"] = f"Bearer {token}"
 
@@ -164,6 +162,7 @@ class SimPlatform:
     ) -> object:
         """One request; its JSON if the status is 2xx. Raises the errors of the port."""
         deadline = time.monotonic() + timeout_s
+        limit: Any = urllib3.Timeout(connect=min(_CONNECT_TIMEOUT_S, timeout_s), total=timeout_s)
         try:
             with self._session.request(
                 method,
@@ -171,7 +170,7 @@ class SimPlatform:
                 params=query,
                 json=body,
                 headers=headers,
-                timeout=(min(_CONNECT_TIMEOUT_S, timeout_s), timeout_s),
+                timeout=limit,
                 allow_redirects=False,
                 stream=True,
             ) as response:

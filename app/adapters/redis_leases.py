@@ -39,10 +39,7 @@ class RedisLeases:
         if stored != b"%d" % total:
             in_force = bytes(stored).decode(errors="backslashreplace")[:20]
             raise ConfigurationError(
-                [
-                    f".ownership.buckets: {total}, but this fleet has {in_force} in Redis; set it to that, "
-                    f"or stop all workers and run: vmscaler buckets resize {total}"
-                ]
+                [f".ownership.buckets: {total}, but this fleet has {in_force} in Redis; set it to that"]
             )
 
     def stored_total(self) -> int | None:

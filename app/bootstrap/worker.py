@@ -129,9 +129,7 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue) -> Agent:
         platform,
         supervisor.link,
     )
-    scaling = Scaling(
-        clock, concurrency, agent.timers, queue, executors, commit, agent.runner_lost, supervisor.crashed
-    )
+    scaling = Scaling(clock, concurrency, agent.timers, queue, executors, commit, supervisor.crashed)
     polling = Polling(
         times,
         clock,
@@ -141,7 +139,9 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue) -> Agent:
         dispatch=scaling.dispatch,
         crashed=supervisor.crashed,
     )
-    supervisor.connect(scaling.consider, scaling.forget, lambda: link.current()[0] is not None)
+    supervisor.connect(
+        scaling.consider, scaling.forget, lambda: link.current()[0] is not None, agent.bucket_fenced
+    )
     recordings = Recordings(worker, clock, concurrency, stores.recordings, _file_rules(settings, worker))
     agent.connect(ownership, supervisor, link, executors, scaling, polling, recordings)
     return agent

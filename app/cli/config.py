@@ -39,13 +39,28 @@ def check_command(file: str) -> int:
     """
     text = read_text(file)
     try:
-        build_settings(parse_document(text, file), os.environ)
+        settings = build_settings(parse_document(text, file), os.environ)
     except ConfigurationError as error:
         for problem in error.problems:
             click.echo(problem)
         return 1
     click.echo(f"{printable(file)}: ok")
+    for note in _notes(settings):
+        click.echo(f"note: {note}", err=True)
     return 0
+
+
+def _notes(settings: Settings) -> list[str]:
+    """What would keep a process from starting here and now, though the file is right."""
+    notes = []
+    if settings.platform.kind != "sim":
+        notes.append(f".platform.kind: {settings.platform.kind} is not in this version; use sim")
+    for read in (settings.redis.connection_url, settings.platform.token):
+        try:
+            read()
+        except ConfigurationError as error:
+            notes += error.problems
+    return notes
 
 
 @config_group.command("show")

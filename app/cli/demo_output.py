@@ -71,10 +71,14 @@ class PlainLines:
 
     def __init__(self) -> None:
         self._next_progress_s = 0.0
+        self._has_said_where = False
         self._restarts: dict[str, int] = {}
 
     def show(self, facts: DemoFacts, tally: Tally, completed: Sequence[Completed]) -> None:
         """Print what is new."""
+        if not self._has_said_where:
+            self._has_said_where = True
+            click.echo(f"Flower {facts.flower_url}   logs {facts.logs}   config.json beside them")
         for done in completed:
             click.echo(completed_line(done, facts.elapsed_s))
         for child in facts.children:

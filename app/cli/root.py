@@ -6,6 +6,7 @@ Exit statuses: 0 done, 1 an error, 2 wrong usage or configuration, 3 Redis gives
 
 from __future__ import annotations
 
+import errno
 import importlib
 import importlib.util
 import os
@@ -42,6 +43,9 @@ STATUS_ERROR = 1
 STATUS_USAGE = 2
 STATUS_STORE = 3
 STATUS_INTERRUPTED = 130
+
+_OUTPUT_ERRORS = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO}
+"""What writing to standard output may end in: its reader is gone, its disk is full."""
 
 MAX_ERROR_LENGTH = 8000
 """Characters of an error's line; a configuration may have many mistakes."""
@@ -109,7 +113,11 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(error.format_message(), error.exit_code)
     except VmscalerError as error:
         return _fail(str(error), exit_status(error))
-    except BrokenPipeError:
+    except OSError as error:
+        if error.errno not in _OUTPUT_ERRORS:
+            raise
+        if error.errno != errno.EPIPE:
+            _fail(f"the output can't be written: {error.strerror}", STATUS_ERROR)
         # Whoever read our output has gone; what Python still holds must not be written at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return STATUS_ERROR

@@ -35,7 +35,9 @@ def vm_group() -> None:
 @click.pass_context
 def list_command(context: click.Context, as_json: bool) -> None:
     """List all VMs: sizes as now → desired, with the observed size in brackets where it differs."""
-    view = fleet_access(context).inspection.fleet_view()
+    inspection = fleet_access(context).inspection
+    inspection.check_total()
+    view = inspection.fleet_view()
     unreadable = [problem for problem in view.problems if problem.code == "unreadable"]
     if as_json:
         show_json(

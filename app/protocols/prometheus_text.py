@@ -79,8 +79,11 @@ def _memory(page: bytes, prefix: bytes) -> tuple[float, float, str]:
         available_at = _find_series(page, prefix + available_name)
         if total_at is not None and available_at is not None:
             name = (prefix + available_name).decode()
+            total = _value(page, prefix + total_name, total_at)
+            if total == 0:
+                raise InvalidInput((prefix + total_name).decode(), "is zero")
             return (
-                _value(page, prefix + total_name, total_at),
+                total,
                 _value(page, prefix + available_name, available_at),
                 name,
             )

@@ -42,6 +42,9 @@ LOOK_EVERY_S = 1.0
 LOOK_AFTER_MS = 2_000
 """The platform's watch tells sooner, as a rule; a size is read only where it has not."""
 
+MAX_POLLS_OF_A_BUCKET = 2
+"""A tick that finds so many of its bucket still running is dropped: the pool must never be full."""
+
 MAX_LOOKS = 32
 """Real sizes read at once."""
 
@@ -75,6 +78,7 @@ class Agent:
         self._stop: Signal = concurrency.signal()
         self._jobs: list[Job] = []
         self._seen: dict[BucketName, int] = {}
+        self._polls_of: dict[BucketName, int] = {}
         self._queues_changed: Callable[[], None] = lambda: None
         self.timers = Timers(clock, concurrency, self._timer_fired)
 
@@ -108,10 +112,23 @@ class Agent:
             "scheduler": lambda: self.scheduler_link.run(self._stop),
             "timers": lambda: self.timers.run(self._stop),
             "sizes": self._run_looks,
+            "overdue": self._run_overdue,
             "registry": self._run_publishing,
             "recordings": lambda: self.recordings.run(self._stop),
         }
-        self._jobs = [self._concurrency.spawn(name, run) for name, run in jobs.items()]
+        self._jobs = [
+            self._concurrency.spawn(name, partial(self._keep_running, name, run))
+            for name, run in jobs.items()
+        ]
+
+    def _keep_running(self, name: str, run: Callable[[], None]) -> None:
+        """A job that fails is begun again: without it the worker would be there and do nothing."""
+        while not self._stop.is_set():
+            try:
+                run()
+            except Exception:
+                logger.exception("job failed, begun again", extra={"job": name})
+                self._stop.wait(1.0)
 
     def stop(self, timeout_s: float = 10.0) -> None:
         """Hand everything over and end the jobs; the second time does nothing."""
@@ -146,7 +163,10 @@ class Agent:
         """One tick of a bucket: intents, polls, commits, dispatch; what came of it, for the log."""
         if seq <= self._seen.get(bucket, 0):
             return "not newer"
+        if self._polls_of.get(bucket, 0) >= MAX_POLLS_OF_A_BUCKET:
+            return "its last polls are not over"
         self._seen[bucket] = seq
+        self._polls_of[bucket] = self._polls_of.get(bucket, 0) + 1
         try:
             guard = self.ownership.guard(bucket)
             guard.check()
@@ -160,6 +180,8 @@ class Agent:
         except StoreUnavailable as err:
             logger.warning("tick cut short", extra={"bucket": bucket, "reason": err.problem})
             return f"Redis gave no answer: {err.problem}"
+        finally:
+            self._polls_of[bucket] -= 1
         return f"{len(runners)} VMs"
 
     def scale(self, kind: str, bucket: BucketName, key: VmKey) -> str:
@@ -175,6 +197,7 @@ class Agent:
         """A lease was won."""
         self._seen.pop(bucket, None)
         self.supervisor.acquired(bucket, token)
+        self._take_up_intents(bucket, self.supervisor.runners_of(bucket))
         self._queues_changed()
 
     def bucket_lost(self, bucket: BucketName) -> None:
@@ -196,9 +219,14 @@ class Agent:
                 runner.apply(PluginGone())
             self.scaling.consider(runner)
 
-    def runner_lost(self, runner: Runner) -> None:
-        """Redis says that a newer owner has the runner's bucket."""
-        self.ownership.drop(runner.bucket)
+    def bucket_fenced(self, bucket: BucketName, token: FencingToken) -> None:
+        """Redis refused a write: a newer owner has the bucket. A lease won since is another one."""
+        try:
+            is_current = self.ownership.guard(bucket).token == token
+        except OwnershipLost:
+            return
+        if is_current:
+            self.ownership.drop(bucket)
 
     def _timer_fired(self, key: object) -> None:
         for runner in self._find(key):
@@ -214,20 +242,33 @@ class Agent:
         self.recordings.take_up(bucket, runners, intents)
         for runner in take_up([intent for intent in intents if not is_recording(intent)], runners):
             self.supervisor.relink(runner)
+            self.scaling.consider(runner)
 
     # --- jobs ---------------------------------------------------------------------------------------------
 
-    def _run_looks(self) -> None:
+    def _run_overdue(self) -> None:
         while not self._stop.wait(LOOK_EVERY_S):
-            pending = [runner for runner in self.supervisor.runners() if runner.awaits_observation]
-            for runner in pending:
-                if runner.check_overdue():
+            for runner in self.supervisor.runners():
+                if runner.awaits_observation and runner.check_overdue():
                     self.scaling.consider(runner)
-            jobs = [
-                self._concurrency.spawn(f"look {runner.key}", partial(self._look, runner))
-                for runner in pending[:MAX_LOOKS]
-                if runner.awaits_observation and runner.operation_age_ms >= LOOK_AFTER_MS
+
+    def _run_looks(self) -> None:
+        """Those whose turn is longest ago come first, so that a silent platform holds up nobody for ever."""
+        looked: dict[str, float] = {}
+        while not self._stop.wait(LOOK_EVERY_S):
+            pending = [
+                runner
+                for runner in self.supervisor.runners()
+                if runner.awaits_observation
+                and not runner.is_observed
+                and runner.operation_age_ms >= LOOK_AFTER_MS
             ]
+            looked = {runner.key: looked.get(runner.key, 0.0) for runner in pending}
+            pending.sort(key=lambda runner: looked[runner.key])
+            jobs = []
+            for runner in pending[:MAX_LOOKS]:
+                looked[runner.key] = self._clock.monotonic()
+                jobs.append(self._concurrency.spawn(f"look {runner.key}", partial(self._look, runner)))
             for job in jobs:
                 job.join(self._settings.platform_timeout_s + 1)
 
@@ -244,10 +285,18 @@ class Agent:
                 self._registry.publish(self._holder.agent_id, self._facts_now(), PUBLISHED_FOR_S)
             except StoreUnavailable as err:
                 logger.debug("registry not told", extra={"reason": err.problem})
+            # Also when nothing has changed: a queue change that failed in the consumer is made good here.
+            self._queues_changed()
             self._stop.wait(PUBLISH_EVERY_S)
 
     def _facts_now(self) -> bytes:
-        problems = [text for text in (self.ownership.problem, self.supervisor.inventory.problem) if text]
+        inventory = self.supervisor.inventory
+        problems = [text for text in (self.ownership.problem, inventory.problem) if text]
+        if inventory.unreadable:
+            name, what = next(iter(sorted(inventory.unreadable.items())))
+            problems.append(
+                f"{len(inventory.unreadable)} VMs can't be read, so they are left alone: {name}: {what}"
+            )
         return json.dumps(
             {
                 **self._facts,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from app.core.events import MetricsArrived, MonitorReset, PlatformFailed
+from app.core.events import MetricsArrived, MonitorReset, PlatformFailed, UpdatedVm
 from app.errors import InvalidInput
 from app.ports.runtime import Clock
 from app.ports.store import BucketName
@@ -35,7 +35,7 @@ def begin_runner(
             logger.warning("record not used", extra={"vm": vm.key, "reason": str(err)})
         else:
             _forget_what_was_in_flight(runner)
-            runner.update_vm(vm)
+            runner.apply(UpdatedVm(vm.for_core()))
             return runner
     runner = Runner(vm, bucket, settings, clock)
     runner.audit.add("added", why="the platform has it", target=vm.real_size)

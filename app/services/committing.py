@@ -77,12 +77,15 @@ class BucketCommitter:
                 batch.done.set()
 
     def _write(self, batch: _Batch) -> None:
-        runners = list(batch.runners.values())
-        for start in range(0, max(len(runners), 1), MAX_VMS_A_CALL):
+        # First what is gone: a VM of the same name may have come since, and its record must stay.
+        if batch.deletions:
+            self._send(batch.deletions)
+        runners = [runner for runner in batch.runners.values() if not runner.is_closed]
+        for start in range(0, len(runners), MAX_VMS_A_CALL):
             part = runners[start : start + MAX_VMS_A_CALL]
             writes = [build_write(runner) for runner in part]
             try:
-                self._send(writes + (batch.deletions if start == 0 else []))
+                self._send(writes)
             except BaseException:
                 for runner, write in zip(part, writes, strict=True):
                     runner.audit.give_back(write.events)

@@ -25,7 +25,7 @@ from app.core.events import (
     PluginStarting,
     PluginSuccessful,
 )
-from app.errors import OwnershipLost, PeerError, PeerTimedOut, StoreUnavailable
+from app.errors import OwnershipLost, PeerError, PeerTimedOut, PeerUnreachable, StoreUnavailable
 from app.ports.peers import DownscaleAnswer, PermitQuestion, SchedulerClient
 from app.ports.platform import Platform
 from app.ports.runtime import Clock, Monotonic
@@ -99,6 +99,9 @@ class Executors:
             asked = size_text(action.target, runner.vm.slot_bytes)
             granted = size_text(answer.permit, runner.vm.slot_bytes)
             self._once(runner, f"asked for {asked}, granted {granted}", kind="permit_refused")
+            if runner.operation is not None and runner.operation.is_overdue:
+                # What stands in the way now is the permit, not the platform.
+                runner.operation = None
         else:
             runner.problem = ""
 
@@ -116,6 +119,7 @@ class Executors:
         except (StoreUnavailable, OwnershipLost):
             runner.fail_operation("the state could not be written, so nothing was asked")
             raise
+        _check_still_here(runner)
         operation = runner.operation
         try:
             limit_s = guard.limit_s(self._settings.platform_timeout_s)
@@ -179,6 +183,8 @@ class Executors:
         runner.apply(MonitorStartingUpscale(now, action.target))
         self._write_through(runner, MonitorUpscaleFailed(now))
         try:
+            if link is None and runner.vm.monitor is MonitorPolicy.REQUIRED:
+                raise PeerUnreachable(runner.key, "the connection to the monitor is gone")
             if link is not None:
                 link.upscale(generation, timeout_s=guard.limit_s(self._settings.monitor_response_timeout_s))
         except (PeerError, OwnershipLost) as err:
@@ -194,7 +200,7 @@ class Executors:
         if runner.vm.monitor is MonitorPolicy.NONE:
             return judge_downscale(action.target, runner.vm.slot_bytes, runner.state.metrics)
         if link is None:
-            raise PeerTimedOut(runner.key, "the connection to the monitor is gone")
+            raise PeerUnreachable(runner.key, "the connection to the monitor is gone")
         limit_s = guard.limit_s(self._settings.monitor_response_timeout_s)
         return link.downscale(link.generation, timeout_s=limit_s)
 
@@ -217,6 +223,7 @@ class Executors:
         except (StoreUnavailable, OwnershipLost):
             runner.apply(undo)
             raise
+        _check_still_here(runner)
 
     def _once(self, runner: Runner, problem: str, kind: str = "failed") -> None:
         """Log and audit a problem when it changes, not each time."""
@@ -224,3 +231,9 @@ class Executors:
             runner.problem = problem
             runner.audit.add(kind, why=problem)
             logger.warning("request failed", extra={"vm": runner.key, "kind": kind, "reason": problem})
+
+
+def _check_still_here(runner: Runner) -> None:
+    """While its state was written the VM may have gone, and another may have its name: nothing is begun."""
+    if runner.is_closed:
+        raise OwnershipLost(runner.bucket, f"{runner.key} was let go")

@@ -15,6 +15,9 @@ from app.services.wording import ago_text, count_text, size_text, span_text
 MAX_LISTED = 10
 """VMs named one by one for a kind of problem; the rest is a number."""
 
+MANY_FAILURES = 3
+"""Resizes of a VM that fail in a row before an operator should look; one or two happen."""
+
 _MISSED_PERIODS = 4
 """Polls in a row that may fail to arrive before a sample counts as old."""
 
@@ -100,7 +103,11 @@ def _vm_troubles(seen: Seen) -> dict[str, list[tuple[VmRow, str]]]:
         if row.status != "ok":
             why = row.status_reason or "no reason given"
             troubles.setdefault(f"vm-{row.status}", []).append((row, f"{name} is {row.status}: {why}"))
-        if row.operation is not None and row.operation.state == "not applied":
+        if row.failing is not None and row.failing.times >= MANY_FAILURES:
+            since = ago_text(row.failing.since_ms, seen.now)
+            text = f"{name}: {row.failing.times} resizes have failed since {since}: {row.failing.why}"
+            troubles.setdefault("failing", []).append((row, text))
+        elif row.operation is not None and row.operation.state == "not applied":
             to = size_text(row.operation.to_size.amount(), row.slot_bytes)
             since = ago_text(row.operation.since_ms, seen.now)
             text = f"{name}: {to} was accepted {since} and is not applied"

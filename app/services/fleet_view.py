@@ -13,7 +13,7 @@ from app.core.resources import Resources
 from app.ports.store import LeaseRow
 from app.ports.vm import VmKey
 from app.services.agent_facts import AgentRow
-from app.services.vm_record import LastStep, Operation, Pause, Sample
+from app.services.vm_record import Failing, LastStep, Operation, Pause, Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class VmRow:
         metrics: last good sample, None before the first.
         why: the last decision and what stands in its way, in a sentence.
         sample_age_ms: age of the last good sample; None if there never was one.
+        failing: resizes that failed in a row; None after one that was observed.
         counters: since the VM was added.
     """
 
@@ -50,6 +51,7 @@ class VmRow:
     sample: Sample
     sample_age_ms: int | None
     operation: Operation | None
+    failing: Failing | None
     last: LastStep | None
     why: str
     counters: Mapping[str, int]

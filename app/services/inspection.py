@@ -99,7 +99,7 @@ class Inspection:
         """
         if "/" in name and VmKey(name) in self._sources.states.load(self.bucket_of(VmKey(name))):
             return VmKey(name)
-        self._check_total()
+        self.check_total()
         return resolve_name(name, self.keys())
 
     def fleet_view(self) -> FleetView:
@@ -185,7 +185,12 @@ class Inspection:
         rows = [read_agent(record) for record in self._sources.agents.list()]
         return tuple(sorted(rows, key=lambda row: (row.kind, row.name, row.agent_id)))
 
-    def _check_total(self) -> None:
+    def check_total(self) -> None:
+        """Refuse to look for VMs where they can't be.
+
+        Raises:
+            UsageError: the configuration has another number of buckets than the fleet.
+        """
         stored = self._sources.leases.stored_total()
         if stored is not None and stored != len(self.buckets):
             raise UsageError(

@@ -26,6 +26,7 @@ class Inventory:
 
     Attributes:
         vms: every VM that the platform has told of and not taken back.
+        unreadable: what is wrong with VMs that are there, but can't be read, by name.
         is_ready: a whole list has been read once.
         problem: why nothing new is known, "" while all is well.
 
@@ -50,8 +51,8 @@ class Inventory:
         self._listed = listed
         self._spread = spread
         self._cursor: Cursor | None = None
-        self._reported: dict[str, str] = {}
         self.vms: dict[VmKey, VirtualMachine] = {}
+        self.unreadable: dict[str, str] = {}
         self.is_ready = False
         self.problem = ""
 
@@ -77,31 +78,42 @@ class Inventory:
         """Take one answer in."""
         self._cursor = change.cursor
         for name, problem in change.unreadable:
-            if self._reported.get(name) != problem:
-                self._reported[name] = problem
+            if self.unreadable.get(name) != problem:
                 logger.warning(
                     "VM skipped: it can't be read", extra={"vm": name[:200], "reason": problem[:200]}
                 )
-        if change.is_full:
-            self._reported = dict(change.unreadable)
+        self.unreadable = (
+            dict(change.unreadable) if change.is_full else self.unreadable | dict(change.unreadable)
+        )
         seen = set()
         for vm in change.updated:
             seen.add(vm.key)
-            self._reported.pop(vm.key, None)
+            self.unreadable.pop(vm.key, None)
             before = self.vms.get(vm.key)
             if before is not None and before.uid != vm.uid:
                 self._remove(vm.key)
             self.vms[vm.key] = vm
             if before != vm:
-                self._updated(vm)
-        gone = [key for key in self.vms if key not in seen] if change.is_full else list(change.removed)
-        unreadable = {name for name, _ in change.unreadable}
+                self._tell(vm)
+        if change.is_full:
+            gone = [key for key in self.vms if key not in seen]
+        else:
+            gone = [key for key in change.removed if key not in seen]
         for key in gone:
-            if key not in unreadable:
+            if key not in dict(change.unreadable):
+                self.unreadable.pop(key, None)
                 self._remove(key)
         if change.is_full:
             self.is_ready = True
             self._listed()
+
+    def _tell(self, vm: VirtualMachine) -> None:
+        """One VM's failure keeps no other from being told; it is told again with its next change."""
+        try:
+            self._updated(vm)
+        except Exception:
+            self.vms.pop(vm.key, None)
+            logger.exception("VM not taken in", extra={"vm": vm.key})
 
     def _remove(self, key: VmKey) -> None:
         if self.vms.pop(key, None) is not None:

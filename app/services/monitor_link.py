@@ -100,7 +100,10 @@ class MonitorLink:
             dialled = self._clock.monotonic()
             address = self._runner.vm.monitor_address
             if address is not None and not self._runner.vm.migrating:
-                self._connect_and_wait(address)
+                try:
+                    self._connect_and_wait(address)
+                except Exception:
+                    logger.exception("monitor link failed", extra={"vm": self._runner.key})
             pause = self._settings.monitor_retry_min_wait_s - (self._clock.monotonic() - dialled)
             if pause > 0:
                 self._stop.wait(pause * (0.9 + 0.2 * self._spread))

@@ -111,7 +111,11 @@ class Polling:
             while place is None:
                 self._settle(tick, tick.progress.wait(LOOK_EVERY_S))
                 place = self._slots.try_take()
-            guard.check()
+            try:
+                guard.check()
+            except OwnershipLost:
+                self._slots.free(place)
+                raise
             tick.outstanding += 1
             self._polled_now.add(runner.key)
             self._concurrency.spawn(f"poll {runner.key}", self._job(runner, place, guard, tick))

@@ -17,7 +17,7 @@ from app.ports.runtime import Clock
 from app.ports.store import BucketName, Intent, VmWrite
 from app.ports.vm import VirtualMachine
 from app.services.agent_settings import AgentSettings
-from app.services.audit import size_json
+from app.services.audit import MAX_TEXT, size_json
 from app.services.runner import Runner
 from app.services.tracking import Counters
 from app.services.vector_json import actions_json
@@ -38,7 +38,7 @@ def build_write(runner: Runner) -> VmWrite:
 def build_record(runner: Runner) -> dict[str, object]:
     """All that is worth keeping of a runner."""
     vm, sampling, operation, counters = runner.vm, runner.sampling, runner.operation, runner.counters
-    mode_intent = runner.intents.get("mode")
+    mode_intent, failing = runner.intents.get("mode"), runner.failing
     return {
         "v": RECORD_VERSION,
         "key": runner.key,
@@ -85,6 +85,9 @@ def build_record(runner: Runner) -> dict[str, object]:
             "since_ms": operation.since_ms,
             "state": "not applied" if operation.is_overdue else "resizing",
         },
+        "failing": None
+        if failing is None
+        else {"since_ms": failing.since_ms, "times": failing.times, "why": failing.why[:MAX_TEXT]},
         "last": runner.last,
         "intents": {kind: intent.intent_id for kind, intent in runner.intents.items()},
         "counters": {name: getattr(counters, name) for name in Counters.__slots__},

@@ -21,6 +21,8 @@ def restrain(runner: Runner, actions: ActionSet, now: Millis) -> ActionSet:
     """The plan to carry out; its reasons say what was held back."""
     if runner.is_observed:
         return actions
+    if not runner.has_intents:
+        return _nothing(actions, "its operators' intents are being read")
     if not runner.is_ready:
         return _nothing(actions, "its real size is being read")
     if runner.vm.migrating:

@@ -33,10 +33,10 @@ from app.ports.runtime import Clock, Monotonic
 from app.ports.store import BucketName, Intent
 from app.ports.vm import MonitorPolicy, VirtualMachine, VmKey
 from app.services.agent_settings import AgentSettings
-from app.services.audit import AuditLog
+from app.services.audit import MAX_TEXT, AuditLog, size_json
 from app.services.recorder import Recorder
 from app.services.restraint import restrain
-from app.services.tracking import Counters, Operation, Sampling
+from app.services.tracking import Counters, Failing, Operation, Sampling
 from app.services.why import why_text
 from app.services.wording import size_text
 
@@ -53,6 +53,8 @@ class Runner:
         recorder: told of every event and decision while the VM is being recorded.
         problem: the last failure that was logged and audited; the same one is not said twice.
         is_ready: its real size is known; before, nothing is asked of anyone for it.
+        has_intents: the operators' intents have been read; before, nothing is asked either.
+        is_leaving: its bucket is being handed over: what runs is finished, nothing is begun.
         is_closed: it has been let go; nothing may be begun for it any more.
     """
 
@@ -75,6 +77,7 @@ class Runner:
         self.sampling = Sampling()
         self.counters = Counters()
         self.operation: Operation | None = None
+        self.failing: Failing | None = None
         self.intents: dict[str, Intent] = {}
         self.plan = ActionSet()
         self.decided = ActionSet()
@@ -88,6 +91,8 @@ class Runner:
         self.is_busy = False
         self.is_closed = False
         self.is_ready = False
+        self.has_intents = False
+        self.is_leaving = False
         self.is_migrating_by_scheduler = False
         self.hold_until_ms: Millis | None = None
         self.last_upscale_request: Monotonic | None = None
@@ -161,8 +166,10 @@ class Runner:
         """The platform describes the VM anew; its observed size, if told, is taken in."""
         if vm == self.vm:
             return
-        was_migrating = self.vm.migrating
+        was_migrating, had_policy = self.vm.migrating, self.vm.monitor
         self.vm = vm
+        if had_policy is not vm.monitor:
+            self.apply(MonitorReset())
         self.apply(UpdatedVm(vm.for_core()))
         if was_migrating != vm.migrating:
             self.audit.add("migrating" if vm.migrating else "migrated", why="the platform says so")
@@ -202,6 +209,7 @@ class Runner:
         self.hold_until_ms = Millis(now + self.settings.core.platform_retry_wait)
         self.apply(PlatformFailed(now))
         self.counters.not_applied += 1
+        self._count_failure("accepted, but not applied")
         real = self.vm.real_size
         if real != self.state.vm.use:
             self.apply(PlatformObserved(now, real))
@@ -214,6 +222,7 @@ class Runner:
         """The platform refused or did not answer."""
         self.apply(PlatformFailed(self.now()))
         self.counters.failed += 1
+        self._count_failure(why)
         if self.operation is not None:
             self.note("failed", self.operation.origin, self.operation.target, why, "failed")
             self.operation = None
@@ -226,12 +235,20 @@ class Runner:
         why: str,
         outcome: str | None = None,
     ) -> None:
-        """Put a fact in the audit trail and remember it as the last one."""
-        entry = self.audit.add(kind, origin=origin, target=target, why=why, outcome=outcome)
-        self.last = {"at_ms": self.now(), **{name: entry[name] for name in ("kind", "from", "to", "why")}}
+        """Put a fact in the audit trail and remember it as the last; the same again is only remembered."""
+        facts = {"kind": kind, "from": size_json(origin), "to": size_json(target), "why": why[:MAX_TEXT]}
+        if self.last is None or any(self.last[name] != value for name, value in facts.items()):
+            self.audit.add(kind, origin=origin, target=target, why=why, outcome=outcome)
+        self.last = {"at_ms": self.now(), **facts}
+
+    def _count_failure(self, why: str) -> None:
+        self.failing = self.failing or Failing(self.now())
+        self.failing.times += 1
+        self.failing.why = why
 
     def _complete(self, operation: Operation) -> None:
         self.operation = None
+        self.failing = None
         if operation.kind == "upscale":
             self.counters.upscales += 1
         else:

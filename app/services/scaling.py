@@ -37,7 +37,6 @@ class Scaling:
 
     Args:
         commit: write one runner through, fenced.
-        lost: called with a runner whose bucket turned out to be another's.
         crashed: called with a runner in which our own code failed.
     """
 
@@ -49,7 +48,6 @@ class Scaling:
         queue: TaskQueue,
         executors: Executors,
         commit: Callable[[Runner], None],
-        lost: Callable[[Runner], None],
         crashed: Callable[[Runner, Exception], None],
     ) -> None:
         self._clock = clock
@@ -58,7 +56,6 @@ class Scaling:
         self._queue = queue
         self._executors = executors
         self._commit = commit
-        self._lost = lost
         self._crashed = crashed
         self._sent: dict[str, Monotonic] = {}
         self._waiting: OrderedDict[str, Runner] = OrderedDict()
@@ -73,7 +70,7 @@ class Scaling:
 
     def dispatch(self, runner: Runner) -> None:
         """Act on the plan that the runner has. Does not wait."""
-        if runner.is_closed or runner.is_busy:
+        if runner.is_closed or runner.is_busy or runner.is_leaving:
             return
         plan = runner.plan
         if runner.is_observed or not plan.has_requests:
@@ -91,7 +88,10 @@ class Scaling:
     def run_task(self, runner: Runner, kind: str) -> str:
         """The body of an `upscale` or `downscale` task: drive the VM; what came of it, for the log."""
         self._sent.pop(runner.key, None)
+        self._wake_waiting()
         if runner.is_closed or runner.is_busy:
+            # Whoever drives it now looks again at its end, and may send another task.
+            runner.task_until = None
             return "not here any more" if runner.is_closed else "busy"
         plan = runner.decide()
         if scaling_kind(runner.state, plan) != kind:
@@ -120,7 +120,6 @@ class Scaling:
             outcome, pause = f"Redis gave no answer: {err.problem}", RETRY_AFTER_OUTAGE_S
         except OwnershipLost as err:
             outcome = str(err)
-            self._lost(runner)
         except Exception as err:  # noqa: BLE001 the edge of a task: one VM's failure harms no other
             outcome = f"failed: {err}"
             self._crashed(runner, err)
@@ -132,8 +131,7 @@ class Scaling:
                 self._timers.set(runner.key, pause)
             else:
                 self.consider(runner)
-            if self._waiting:
-                self._concurrency.spawn("send scaling tasks", self._send_waiting)
+            self._wake_waiting()
         return outcome
 
     def _drive_tick(self, runner: Runner) -> None:
@@ -142,8 +140,8 @@ class Scaling:
 
     def _drive_steps(self, runner: Runner, kind: str | None) -> str:
         steps = 0
-        plan = runner.plan
-        while plan.has_requests and not runner.is_closed and steps < MAX_STEPS:
+        plan = runner.decide()
+        while plan.has_requests and not (runner.is_closed or runner.is_leaving) and steps < MAX_STEPS:
             if kind is None and scaling_kind(runner.state, plan) is not None:
                 break
             self._perform(runner, plan)
@@ -167,6 +165,11 @@ class Scaling:
     def _set_timer(self, runner: Runner, plan: ActionSet) -> None:
         if plan.wait is not None and not runner.is_observed:
             self._timers.set(runner.key, plan.wait / 1000)
+
+    def _wake_waiting(self) -> None:
+        """A place may have become free."""
+        if self._waiting:
+            self._concurrency.spawn("send scaling tasks", self._send_waiting)
 
     def _send_waiting(self) -> None:
         """Send tasks for waiting VMs while there is room under the limit."""

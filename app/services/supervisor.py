@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import logging
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from app.cluster.ring import BucketSet
 from app.core.events import PluginGone
-from app.errors import InvalidInput, OwnershipLost, PeerError, StoreUnavailable
+from app.errors import InvalidInput, OwnershipLost, StoreUnavailable, VmscalerError
 from app.ports.peers import MetricsSource, MonitorConnector
 from app.ports.platform import Platform
 from app.ports.runtime import Clock, Concurrency, Signal
 from app.ports.store import BucketName, FencingToken, StateStore, VmWrite
-from app.ports.vm import MonitorPolicy, VirtualMachine, VmKey
+from app.ports.vm import VirtualMachine, VmKey
 from app.services.agent_settings import AgentSettings
 from app.services.beginning import begin_runner
 from app.services.committing import BucketCommitter
 from app.services.guarding import Guards
 from app.services.inventory import Inventory
 from app.services.monitor_link import MonitorLink
+from app.services.monitor_links import MonitorLinks
+from app.services.record import build_write
 from app.services.runner import Runner
+from app.services.spreading import spread
 
 logger = logging.getLogger(__name__)
 
 BEGIN_AT_ONCE = 8
 """VMs of one bucket whose real size is read at the same time after a take-over."""
 
-FINISH_WITHIN_S = 5.0
-"""How long a hand-over waits for the actions under way."""
+READ_AGAIN_S = 1.0
+"""Pause before a real size that could not be read is asked for again."""
 
 
 class _Bucket:
@@ -70,18 +72,21 @@ class Supervisor:
         self._ring = ring
         self._store = store
         self._guards = guards
-        self._platform, self._connector, self._source = peers
+        self._platform, connector, self._source = peers
         self._buckets: dict[BucketName, _Bucket] = {}
-        self._links: dict[VmKey, MonitorLink] = {}
+        self._links = MonitorLinks(
+            connector, guards, clock, concurrency, lambda runner: self._consider(runner)
+        )
         self._has_scheduler: Callable[[], bool] = lambda: False
         self._consider: Callable[[Runner], None] = lambda runner: None
         self._forget: Callable[[Runner], None] = lambda runner: None
+        self._fenced: Callable[[BucketName, FencingToken], None] = lambda bucket, token: None
         self.inventory = Inventory(
             self._platform,
             self._vm_updated,
             self._vm_removed,
             self._whole_list_read,
-            _spread(settings.worker),
+            spread(settings.worker),
         )
 
     def connect(
@@ -89,9 +94,14 @@ class Supervisor:
         consider: Callable[[Runner], None],
         forget: Callable[[Runner], None],
         has_scheduler: Callable[[], bool],
+        fenced: Callable[[BucketName, FencingToken], None],
     ) -> None:
-        """Name whom runners are handed to; called once, before anything runs."""
+        """Name whom runners are handed to, and who is told that a write was refused for its old token.
+
+        Called once, before anything runs.
+        """
         self._consider, self._forget, self._has_scheduler = consider, forget, has_scheduler
+        self._fenced = fenced
 
     # --- look-ups -----------------------------------------------------------------------------------------
 
@@ -115,7 +125,11 @@ class Supervisor:
 
     def link(self, runner: Runner) -> MonitorLink | None:
         """The connection to a VM's monitor."""
-        return self._links.get(runner.key)
+        return self._links.of(runner)
+
+    def relink(self, runner: Runner) -> None:
+        """Connect to the VM's monitor, or leave it, as its mode, policy and intents say now."""
+        self._links.adjust(runner)
 
     def commit(self, bucket: BucketName, runners: Iterable[Runner]) -> None:
         """Write runners of one bucket through, fenced.
@@ -143,7 +157,11 @@ class Supervisor:
         records = self._store.load(bucket)
 
         def send(writes: list[VmWrite]) -> None:
-            self._store.commit(bucket, token, writes)
+            try:
+                self._store.commit(bucket, token, writes)
+            except OwnershipLost:
+                self._fenced(bucket, token)
+                raise
 
         self._buckets[bucket] = _Bucket(token, BucketCommitter(send, self._concurrency), records)
         logger.info("bucket taken", extra={"bucket": bucket, "token": token, "records": len(records)})
@@ -156,8 +174,7 @@ class Supervisor:
         held = self._buckets.pop(bucket, None)
         if held is None:
             return
-        for runner in held.runners.values():
-            self._close(runner)
+        self._close_all(held.runners.values())
         logger.warning("bucket lost", extra={"bucket": bucket, "vms": len(held.runners)})
 
     def releasing(self, bucket: BucketName) -> None:
@@ -166,16 +183,17 @@ class Supervisor:
         if held is None:
             return
         held.is_releasing = True
-        deadline = self._clock.monotonic() + FINISH_WITHIN_S
         runners = list(held.runners.values())
+        for runner in runners:
+            runner.is_leaving = True
+        deadline = self._clock.monotonic() + self._longest_call_s()
         while any(runner.is_busy for runner in runners) and self._clock.monotonic() < deadline:
             self._concurrency.sleep(0.02)
         try:
             self.commit(bucket, runners)
         except (OwnershipLost, StoreUnavailable) as err:
             logger.warning("bucket not saved at hand-over", extra={"bucket": bucket, "reason": str(err)})
-        for runner in runners:
-            self._close(runner)
+        self._close_all(runners)
         self._buckets.pop(bucket, None)
         logger.info("bucket handed over", extra={"bucket": bucket, "vms": len(runners)})
 
@@ -183,27 +201,36 @@ class Supervisor:
         """Our own code failed in a runner: it is begun anew after a pause, the others go on."""
         logger.error("runner failed", extra={"vm": runner.key}, exc_info=err)
         held = self._buckets.get(runner.bucket)
-        if runner.is_closed or held is None or held.runners.get(runner.key) is not runner:
+        is_ours = held is not None and held.runners.get(runner.key) is runner
+        if runner.is_closed or runner.status == "panicked" or not is_ours:
             return
+        runner.is_ready = False
         runner.status, runner.status_reason = "panicked", f"{type(err).__name__}: {err}"
         runner.audit.add("failed", why=f"our own error: {runner.status_reason}")
         ran_s = self._clock.monotonic() - runner.started
         low, high = self._settings.restart_min_wait_s, self._settings.restart_max_wait_s
-        pause = 0.0 if ran_s > high else low + (high - low) * _spread(f"{runner.key} {runner.counters.polls}")
+        pause = 0.0 if ran_s > high else low + (high - low) * spread(f"{runner.key} {runner.counters.polls}")
+        self._concurrency.spawn(f"restart {runner.key}", lambda: self._restart(runner, pause))
 
-        def restart() -> None:
-            try:
-                self.commit(runner.bucket, [runner])
-            except (OwnershipLost, StoreUnavailable) as problem:
-                logger.warning("failed runner not saved", extra={"vm": runner.key, "reason": str(problem)})
-            self._close(runner)
-            self._concurrency.sleep(pause)
-            if self._buckets.get(runner.bucket) is held and held.runners.get(runner.key) is runner:
-                del held.runners[runner.key]
-                if runner.key in self.inventory.vms:
-                    self._begin(runner.bucket, [self.inventory.vms[runner.key]])
-
-        self._concurrency.spawn(f"restart {runner.key}", restart)
+    def _restart(self, runner: Runner, pause_s: float) -> None:
+        """Begin a failed runner anew from its record; from nothing where that can't be had."""
+        record: bytes | None = None
+        try:
+            self.commit(runner.bucket, [runner])
+            record = build_write(runner).record
+        except Exception as err:
+            logger.exception("failed runner not saved", extra={"vm": runner.key, "reason": str(err)})
+        self._close(runner)
+        self._concurrency.sleep(pause_s)
+        held = self._buckets.get(runner.bucket)
+        if held is None or held.runners.get(runner.key) is not runner:
+            return
+        del held.runners[runner.key]
+        if record is not None:
+            held.records[runner.key] = record
+        vm = self.inventory.vms.get(runner.key)
+        if vm is not None:
+            self._begin(runner.bucket, [vm])
 
     # --- VMs ----------------------------------------------------------------------------------------------
 
@@ -216,10 +243,8 @@ class Supervisor:
         if runner is None:
             self._begin(bucket, [vm])
             return
-        was_linked = runner.key in self._links
         runner.update_vm(vm)
-        if was_linked != self._wants_link(runner):
-            self.relink(runner)
+        self._links.adjust(runner)
         self._consider(runner)
 
     def _vm_removed(self, key: VmKey) -> None:
@@ -229,9 +254,7 @@ class Supervisor:
         if held is None or runner is None:
             return
         runner.audit.add("deleted", why="the platform no longer has it")
-        self._close(runner)
-        if runner.vm.metrics is not None:
-            self._source.forget(runner.vm.metrics)
+        self._close_all([runner])
         self._delete(bucket, held, [VmWrite(key, None, is_deleted=True, events=runner.audit.take())])
         logger.info("VM gone", extra={"vm": key})
 
@@ -253,7 +276,8 @@ class Supervisor:
     def _drop_orphans(self, bucket: BucketName) -> None:
         """Records of VMs that went while nobody owned the bucket."""
         held = self._buckets[bucket]
-        orphans = [key for key in held.records if key not in self.inventory.vms]
+        listed, unreadable = self.inventory.vms, self.inventory.unreadable
+        orphans = [key for key in held.records if key not in listed and key not in unreadable]
         if orphans:
             for key in orphans:
                 del held.records[key]
@@ -279,14 +303,11 @@ class Supervisor:
     def _begin_all(self, todo: deque[tuple[Runner, bool]]) -> None:
         while todo:
             runner, is_taken_over = todo.popleft()
-            try:
-                if is_taken_over:
-                    self._read_real_size(runner)
-            except OwnershipLost:
-                continue
+            while is_taken_over and not runner.is_closed and not self._is_real_size_told(runner):
+                self._concurrency.sleep(READ_AGAIN_S)
             if not runner.is_closed:
                 runner.is_ready = True
-                self.relink(runner)
+                self._links.adjust(runner)
                 self._consider(runner)
 
     def _tell_scheduler(self, runner: Runner) -> None:
@@ -295,53 +316,41 @@ class Supervisor:
         else:
             runner.apply(PluginGone())
 
-    def _read_real_size(self, runner: Runner) -> None:
-        limit_s = self._guards.guard(runner.bucket).limit_s(self._settings.platform_timeout_s)
+    def _is_real_size_told(self, runner: Runner) -> bool:
+        """Read the real size and tell the core; an observed VM's platform is not asked, its word is taken."""
         try:
-            runner.observe(self._platform.read_size(runner.vm, timeout_s=limit_s))
-        except PeerError as err:
+            if runner.is_observed:
+                size = runner.vm.real_size
+            else:
+                guard = self._guards.guard(runner.bucket)
+                size = self._platform.read_size(
+                    runner.vm, timeout_s=guard.limit_s(self._settings.platform_timeout_s)
+                )
+            if not runner.is_closed:
+                runner.observe(size)
+        except VmscalerError as err:
             logger.warning("real size not read at take-over", extra={"vm": runner.key, "reason": str(err)})
-            if runner.vm.observed is not None:
-                runner.observe(runner.vm.observed)
+            return False
+        return True
 
-    def relink(self, runner: Runner) -> None:
-        """Connect to the VM's monitor, or leave it, as its mode and policy say now."""
-        link = self._links.get(runner.key)
-        if link is not None and not self._wants_link(runner):
-            del self._links[runner.key]
-            link.stop()
-        elif link is None and self._wants_link(runner) and runner.is_ready and not runner.is_closed:
-            link = MonitorLink(
-                runner,
-                self._connector,
-                lambda: self._guards.guard(runner.bucket),
-                self._clock,
-                self._concurrency,
-                self._consider,
-                _spread(runner.key),
-            )
-            self._links[runner.key] = link
-            link.start()
-
-    def _wants_link(self, runner: Runner) -> bool:
+    def _longest_call_s(self) -> float:
+        """No call that a runner has begun takes longer: a hand-over that waits for it leaves none behind."""
+        times = self._settings
         return (
-            runner.vm.monitor is MonitorPolicy.REQUIRED
-            and runner.vm.monitor_address is not None
-            and not runner.is_observed
+            max(times.platform_timeout_s, times.monitor_response_timeout_s, times.scheduler_timeout_s) + 0.5
         )
+
+    def _close_all(self, runners: Iterable[Runner]) -> None:
+        for runner in runners:
+            self._close(runner)
+            if runner.vm.metrics is not None:
+                self._source.forget(runner.vm.metrics)
 
     def _close(self, runner: Runner) -> None:
         runner.is_closed = True
         self._forget(runner)
-        link = self._links.pop(runner.key, None)
-        if link is not None:
-            link.stop()
+        self._links.leave(runner)
 
     def run_inventory(self, stop: Signal) -> None:
         """Follow the platform's VMs until stopped."""
         self.inventory.run(stop)
-
-
-def _spread(name: str) -> float:
-    """A number between 0 and 1 that is a name's own."""
-    return (zlib.crc32(name.encode()) & 0xFFFF) / 0xFFFF

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from app.core.model import Mode
 from app.ports.store import Intent
 from app.services.runner import Runner
 
@@ -12,7 +13,7 @@ ALL_VMS = "*"
 
 
 def take_up(intents: Sequence[Intent], runners: Iterable[Runner]) -> list[Runner]:
-    """Give each runner the intents that stand for it now; those for which something changed.
+    """Give each runner the intents that stand for it now; those for which that is new or the first time.
 
     Called at each tick with all standing intents of the bucket: a missing one was taken back or has ended.
     """
@@ -23,13 +24,19 @@ def take_up(intents: Sequence[Intent], runners: Iterable[Runner]) -> list[Runner
     changed = []
     for runner in runners:
         standing = {**for_all, **by_target.get(runner.key, {})}
-        wanted = {
-            kind: intent for kind, intent in standing.items() if kind != "pause" or intent.value == "on"
-        }
-        if wanted != runner.intents:
+        wanted = {kind: intent for kind, intent in standing.items() if _counts(intent)}
+        if wanted != runner.intents or not runner.has_intents:
+            runner.has_intents = True
             _change(runner, wanted, standing)
             changed.append(runner)
     return changed
+
+
+def _counts(intent: Intent) -> bool:
+    """Whether it says something that this version knows; a pause that is off stands against one for all."""
+    if intent.kind == "mode":
+        return intent.value in set(Mode)
+    return intent.kind == "pause" and intent.value == "on"
 
 
 def _change(runner: Runner, wanted: dict[str, Intent], standing: dict[str, Intent]) -> None:

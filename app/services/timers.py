@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import logging
 from collections.abc import Callable, Hashable
 
 from app.ports.runtime import Clock, Concurrency, Monotonic, Signal
+
+logger = logging.getLogger(__name__)
 
 MAX_SLEEP_S = 5.0
 """The job looks up at least this often, so that a stop is noticed."""
@@ -60,5 +63,8 @@ class Timers:
                 return min(rest, MAX_SLEEP_S)
             heapq.heappop(self._heap)
             del self._due[key]
-            self._fire(key)
+            try:
+                self._fire(key)
+            except Exception:
+                logger.exception("timer failed", extra={"key": str(key)})
         return MAX_SLEEP_S

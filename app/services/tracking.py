@@ -47,6 +47,15 @@ class Sampling:
 
 
 @dataclass(slots=True)
+class Failing:
+    """Resizes that have failed one after the other; over with the first that is observed."""
+
+    since_ms: Millis
+    times: int = 0
+    why: str = ""
+
+
+@dataclass(slots=True)
 class Counters:
     """Since the VM is known; kept in its record across owners."""
 

@@ -89,6 +89,14 @@ class Operation(_Facts):
     model_config = ConfigDict(alias_generator=lambda name: name.removesuffix("_size"))
 
 
+class Failing(_Facts):
+    """Resizes that have failed one after the other, without one that was observed between them."""
+
+    since_ms: int
+    times: int
+    why: ShownText = ""
+
+
 class LastStep(_Facts):
     """The last thing that happened to the size, or was refused."""
 
@@ -128,6 +136,7 @@ class VmRecord(_Facts):
     sample: Sample = Sample()
     decision: Decision
     operation: Operation | None = None
+    failing: Failing | None = None
     last: LastStep | None = None
     intents: Intents = Intents()
     counters: dict[ShownText, int] = {}

@@ -49,6 +49,7 @@ def build_row(record: VmRecord, now: Millis) -> VmRow:
         sample=record.sample,
         sample_age_ms=None if record.sample.at_ms is None else max(0, now - record.sample.at_ms),
         operation=record.operation,
+        failing=record.failing,
         last=record.last,
         why=why_text(state, Millis(decision.at_ms), decision.reasons),
         counters=record.counters,

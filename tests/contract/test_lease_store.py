@@ -203,6 +203,6 @@ def test_the_number_of_buckets_is_stored_once_and_another_one_is_refused(store: 
     assert store.stored_total() is None
     store.check_total(3)
     store.check_total(3)
-    with pytest.raises(ConfigurationError, match="vmscaler buckets resize"):
+    with pytest.raises(ConfigurationError, match="set it to that"):
         store.check_total(4)
     assert store.stored_total() == 3

@@ -44,6 +44,7 @@ def vm_row(key: str = "sim/web-001", **changes: object) -> VmRow:
         sample=Sample(at_ms=NOW - 500, tried_ms=NOW - 500),
         sample_age_ms=500,
         operation=None,
+        failing=None,
         last=None,
         why="load1 0.90 / 0.9 = 1.00 CPUs → 1.0 CPU",
         counters={"polls": 1},

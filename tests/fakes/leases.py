@@ -47,7 +47,7 @@ class MemoryLeases:
             self._total = total
         if self._total != total:
             raise ConfigurationError(
-                [f".ownership.buckets: {total}, but {self._total} in Redis; vmscaler buckets resize"]
+                [f".ownership.buckets: {total}, but this fleet has {self._total} in Redis; set it to that"]
             )
 
     def stored_total(self) -> int | None:

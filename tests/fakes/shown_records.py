@@ -69,7 +69,7 @@ def runner(fleet: ShownFleet, key: str, *, worker: str = "w1", vm: VirtualMachin
     """A VM that its scheduler has just given the permit for what it uses."""
     vm = vm or virtual_machine(key)
     made = Runner(vm, bucket_of(VmKey(key)), settings(worker), fleet)
-    made.is_ready = True
+    made.is_ready = made.has_intents = True
     permit(made, vm.use, vm.use)
     return made
 

@@ -6,6 +6,8 @@ import logging
 from typing import Any
 
 from celery import Task
+from kombu.exceptions import KombuError
+from redis.exceptions import RedisError
 
 from app.errors import StoreUnavailable
 from app.ports.store import BucketName
@@ -26,7 +28,11 @@ def tick(self: Task[Any, Any]) -> None:
         logger.warning("tick without effect", extra={"reason": err.problem})
         return
     for bucket, seq in due:
-        poll_bucket.apply_async((bucket, seq), queue=bucket, expires=period_s, retry=False)
+        try:
+            poll_bucket.apply_async((bucket, seq), queue=bucket, expires=period_s, retry=False)
+        except (KombuError, RedisError, OSError) as err:
+            # The others' turns have been taken too: each is tried.
+            logger.warning("poll not sent", extra={"bucket": bucket, "reason": type(err).__name__})
 
 
 @app.task(name="vmscaler.poll_bucket", send_events=False)  # type: ignore[untyped-decorator]

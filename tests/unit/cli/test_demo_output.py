@@ -16,7 +16,8 @@ def test_plain_lines_are_one_per_resize_and_one_each_five_seconds(capsys: pytest
         for second in range(12):
             view = fleet_view([vm_row(counters={"upscales": 1 if second >= 3 else 0})])
             lines.show(demo_facts(view, elapsed_s=float(second)), tally, tally.take(view, float(second)))
-    printed = capsys.readouterr().out.splitlines()
+    where, *printed = capsys.readouterr().out.splitlines()
+    assert where.startswith("Flower http://")
     assert [line.split()[0] for line in printed] == ["0.0s", "3.0s", "5.0s", "10.0s"]
     assert "upscale" in printed[1]
     assert "1 up, 0 down; 1 VM" in printed[2]

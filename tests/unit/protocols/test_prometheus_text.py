@@ -167,3 +167,9 @@ def test_a_page_of_one_mebibyte_is_read_and_a_longer_one_is_not() -> None:
 
 def test_a_page_made_of_lookalikes_is_given_up() -> None:
     assert "look like" in problem(b"node_load15 1\n" * (MAX_LOOKALIKES + 1))[1]
+
+
+def test_a_machine_without_memory_is_not_believed() -> None:
+    page = b"node_load1 1\nnode_load5 1\nnode_memory_MemTotal_bytes 0\nnode_memory_MemAvailable_bytes 0\n"
+    with pytest.raises(InvalidInput, match="node_memory_MemTotal_bytes: is zero"):
+        read_sample(page, "node_")

@@ -174,3 +174,12 @@ def test_a_place_is_free_again_once_its_poll_counts_as_slow() -> None:
     assert slots.try_take() is None
     clock.advance(0.3)
     assert slots.try_take() is not None
+
+
+def test_a_lease_that_ends_takes_no_place_with_it() -> None:
+    bench = Bench(1)
+    for _ in range(MAX_POLLS + 1):
+        with pytest.raises(OwnershipLost):
+            bench.polling.poll(bench.runners, HeldLease(checks=0))
+    bench.polling.poll(bench.runners, HeldLease())
+    assert bench.dispatched == ["default/db-0"]

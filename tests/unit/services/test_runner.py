@@ -126,7 +126,7 @@ def test_an_observed_vm_is_decided_and_nothing_is_asked() -> None:
     clock = FakeClock()
     vm = a_virtual_machine(mode=Mode.OBSERVE, monitor=MonitorPolicy.NONE)
     runner = Runner(vm, a_runner(clock).bucket, some_settings(), clock)
-    runner.is_ready = True
+    runner.is_ready = runner.has_intents = True
     runner.take_sample(load_of(3))
     plan = runner.decide()
     assert not plan.has_requests

@@ -13,20 +13,21 @@ from app.adapters.green import GreenConcurrency
 from app.cluster.ring import BucketSet
 from app.core.model import Mode
 from app.core.resources import Resources, resources
-from app.errors import OwnershipLost, PeerRefused, PeerTimedOut
+from app.errors import OwnershipLost, PeerRefused, PeerTimedOut, PeerUnreachable
 from app.ports.peers import DownscaleAnswer
-from app.ports.store import BucketName, FencingToken
-from app.ports.vm import MonitorPolicy, VirtualMachine, VmKey
+from app.ports.store import BucketName, FencingToken, Intent, VmWrite
+from app.ports.vm import Address, MonitorPolicy, VirtualMachine, VmKey
 from app.services.executors import Executors
 from app.services.runner import Runner
 from app.services.scaling import Scaling
 from app.services.scheduler_link import SchedulerLink
 from app.services.supervisor import Supervisor
+from app.services.taking_up import take_up
 from app.services.timers import Timers
 from tests.fakes.peers import FakeMonitor, FakeScheduler, FakeTaskQueue
 from tests.fakes.platform import FakePlatform
 from tests.fakes.states import MemoryState
-from tests.service_builders import BUCKET, a_virtual_machine, load_of, some_settings
+from tests.service_builders import BUCKET, a_virtual_machine, an_intent, load_of, some_settings
 
 
 class Guards:
@@ -47,6 +48,19 @@ class Guards:
     def check(self) -> None:
         if self.is_lost:
             raise OwnershipLost(BUCKET, "the lease has ended")
+
+
+class NoPages:
+    """Samples come by hand here."""
+
+    def fetch(self, address: Address, *, timeout_s: float) -> bytes:
+        raise PeerUnreachable("pages", "there are none")
+
+    def forget(self, address: Address) -> None:
+        """Nothing is kept."""
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class LoggedPlatform(FakePlatform):
@@ -70,7 +84,9 @@ class LoggedPlatform(FakePlatform):
 class Worker:
     """Everything of a worker but Redis and the network."""
 
-    def __init__(self, *vms: VirtualMachine, states: MemoryState | None = None) -> None:
+    def __init__(
+        self, *vms: VirtualMachine, states: MemoryState | None = None, intents: tuple[Intent, ...] = ()
+    ) -> None:
         clock, concurrency = SystemClock(), GreenConcurrency()
         self.log: list[str] = []
         self.states = states or MemoryState(clock)
@@ -87,7 +103,7 @@ class Worker:
             BucketSet(1),
             self.states,
             self.guards,
-            (self.platform, self.monitor, None),  # type: ignore[arg-type]
+            (self.platform, self.monitor, NoPages()),
         )
         self.timers = Timers(clock, concurrency, lambda key: None)
         self.link = SchedulerLink(self.scheduler, lambda is_there: None)
@@ -109,17 +125,26 @@ class Worker:
             self.queue,
             executors,
             self._commit,
-            lambda runner: self.supervisor.lost(runner.bucket),
             lambda runner, err: self.crashes.append(err),
         )
         self.queue.run = self._run_task
         self.supervisor.connect(
-            self.scaling.consider, self.scaling.forget, lambda: self.link.current()[0] is not None
+            self.scaling.consider,
+            self.scaling.forget,
+            lambda: self.link.current()[0] is not None,
+            lambda bucket, token: self.supervisor.lost(bucket),
         )
         self.supervisor.inventory.take(self.platform.changes(None, wait_s=0))
         self.supervisor.acquired(BUCKET, self.guards.token)
+        self.take_up(*intents)
         self.until(lambda: all(runner.is_ready for runner in self.supervisor.runners()))
         self.settle()
+
+    def take_up(self, *intents: Intent) -> None:
+        """The owner's tick reads the operators' intents."""
+        for runner in take_up(intents, self.supervisor.runners()):
+            self.supervisor.relink(runner)
+            self.scaling.consider(runner)
 
     def _commit(self, runner: Runner) -> None:
         self.supervisor.commit(runner.bucket, [runner])
@@ -361,6 +386,17 @@ def test_work_stops_when_the_lease_is_lost() -> None:
     worker.scaling.consider(worker.runner)
     worker.settle()
     assert worker.log == []
+    assert not worker.runner.is_busy
+
+
+def test_a_bucket_whose_write_is_refused_for_its_old_token_is_let_go() -> None:
+    worker = Worker()
+    worker.log.clear()
+    worker.states.raise_fence(BUCKET, FencingToken(9))
+    worker.runner.take_sample(load_of(2))
+    worker.scaling.consider(worker.runner)
+    worker.settle()
+    assert worker.log == []
     assert worker.supervisor.runners() == []
 
 
@@ -391,7 +427,6 @@ def test_a_deleted_vm_ends_its_runner_and_its_record() -> None:
     worker = Worker()
     worker.sample(1)
     worker.platform.delete(VmKey("default/db"))
-    worker.supervisor._source = type("Pages", (), {"forget": lambda self, address: None})()  # type: ignore[assignment]
     worker.settle()
     assert worker.supervisor.runners() == []
     assert worker.states.load(BUCKET) == {}
@@ -435,3 +470,135 @@ def test_a_migrating_vm_is_left_alone_on_the_schedulers_word() -> None:
     worker.sample(2)
     assert worker.platform.applied == []
     assert any("migrate" in reason for reason in worker.runner.plan.reasons)
+
+
+def test_a_new_owner_asks_nobody_before_it_has_read_the_operators_intents() -> None:
+    observed = an_intent("mode", "observe")
+    first = Worker(intents=(observed,))
+    second = Worker(states=first.states, intents=(observed,))
+    second.sample(3)
+    assert second.log == []
+    assert second.scheduler.questions == []
+    assert second.monitor.connections == 0
+
+
+def test_a_new_vm_of_a_paused_bucket_is_not_resized_before_the_first_tick() -> None:
+    small = a_virtual_machine(min=resources(2_000, 8))
+    worker = Worker(small, intents=(an_intent(target="*"),))
+    worker.sample(3)
+    assert worker.platform.applied == []
+
+
+def test_a_new_owner_goes_by_the_bounds_of_today() -> None:
+    first = Worker()
+    first.sample(1)
+    second = Worker(a_virtual_machine(max=resources(500, 2)), states=first.states)
+    assert second.runner.state.vm.max == resources(500, 2)
+
+
+def test_nothing_is_asked_while_the_real_size_cannot_be_read_after_a_take_over() -> None:
+    first = Worker()
+    first.sample(2)
+    platform = first.platform
+    platform.is_down = True
+    first.supervisor.lost(BUCKET)
+    first.log.clear()
+    first.scheduler.questions.clear()
+    first.supervisor.acquired(BUCKET, first.guards.token)
+    first.take_up()
+    for _ in range(20):
+        gevent.sleep(0.002)
+    assert not first.runner.is_ready
+    assert first.scheduler.questions == []
+    platform.is_down = False
+    first.until(lambda: first.runner.is_ready)
+
+
+def test_a_vm_that_went_during_the_commit_is_not_patched_nor_is_its_successor() -> None:
+    worker = Worker()
+    worker.log.clear()
+    commit = worker.states.commit
+
+    def swap_during_commit(bucket: BucketName, token: FencingToken, writes: list[VmWrite]) -> None:
+        commit(bucket, token, writes)
+        if worker.runner.state.platform.ongoing is not None and worker.runner.vm.uid == "uid-1":
+            worker.platform.put(a_virtual_machine(uid="uid-2"))
+            worker.supervisor.inventory.take(worker.platform.changes(None, wait_s=0))
+
+    worker.states.commit = swap_during_commit  # type: ignore[method-assign, assignment]
+    worker.sample(2)
+    assert worker.runner.vm.uid == "uid-2"
+    assert worker.platform.applied == []
+
+
+def test_a_link_that_is_dropped_in_the_middle_of_a_question_leaves_nothing_in_flight() -> None:
+    worker = Worker()
+    runner = worker.runner
+
+    def lose_address() -> None:
+        worker.monitor.before_answer = lambda: None
+        worker.platform.put(a_virtual_machine(monitor_address=None))
+        worker.supervisor.inventory.take(worker.platform.changes(None, wait_s=0))
+
+    worker.monitor.before_answer = lose_address
+    runner.take_sample(load_of(0.5))
+    worker.scaling.consider(runner)
+    worker.settle()
+    assert runner.state.monitor.ongoing is None
+    worker.platform.put(a_virtual_machine())
+    worker.settle()
+    worker.sample(0.5)
+    assert runner.counters.downscales == 1
+
+
+def test_a_task_that_finds_its_vm_busy_does_not_block_it() -> None:
+    worker = Worker()
+    worker.runner.is_busy = True
+    worker.runner.task_until = worker.runner.started + 3_600
+    assert worker.scaling.run_task(worker.runner, "upscale") == "busy"
+    worker.runner.is_busy = False
+    worker.sample(2)
+    assert worker.runner.counters.upscales == 1
+
+
+def test_a_failed_runner_begins_anew_with_its_counters_and_its_permit() -> None:
+    worker = Worker()
+    worker.sample(2)
+    old = worker.runner
+    old.started -= 3_600
+    worker.supervisor.crashed(old, ZeroDivisionError("ours"))
+    worker.supervisor.crashed(old, ZeroDivisionError("ours"))
+    worker.until(lambda: worker.runner is not old)
+    worker.take_up()
+    worker.until(lambda: worker.runner.is_ready)
+    assert worker.runner.counters.upscales == 1
+    assert worker.runner.state.plugin.permit == resources(2_000, 8)
+    worker.until(lambda: worker.runner.state.monitor.is_active)
+
+
+def test_an_intent_of_a_mode_that_does_not_exist_is_passed_over() -> None:
+    worker = Worker(intents=(an_intent("mode", "turbo"),))
+    worker.sample(2)
+    assert worker.runner.counters.upscales == 1
+
+
+def test_a_successor_of_the_same_name_keeps_its_record_when_its_forerunners_is_deleted() -> None:
+    worker = Worker()
+    worker.sample(1)
+    worker.platform.put(a_virtual_machine(uid="uid-2"))
+    worker.settle()
+    worker.take_up()
+    worker.sample(1)
+    record = json.loads(worker.states.load(BUCKET)[VmKey("default/db")])
+    assert record["uid"] == "uid-2"
+
+
+def test_nothing_is_begun_for_a_bucket_that_is_being_handed_over() -> None:
+    worker = Worker()
+    runner = worker.runner
+    runner.is_leaving = True
+    worker.log.clear()
+    runner.take_sample(load_of(3))
+    worker.scaling.consider(runner)
+    worker.settle()
+    assert worker.log == []
