@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from http.cookies import CookieError
+from typing import Protocol
 
 import websocket
 from websocket import _abnf as frames
@@ -161,6 +162,18 @@ class _Fragments(frames.continuous_frame):  # type: ignore[misc, unused-ignore]
             raise _TooLong("a message of many fragments")
 
 
+class FrameWatcher(Protocol):
+    """Is shown each message, as whoever looks over one's shoulder; called by the thread that has it."""
+
+    def sent(self, data: bytes) -> None:
+        """Before it is sent."""
+        ...
+
+    def received(self, data: bytes) -> None:
+        """Before anyone acts on it."""
+        ...
+
+
 class BoundedWebSocket:
     """An open websocket. One thread receives; any may send and close.
 
@@ -168,6 +181,7 @@ class BoundedWebSocket:
         path: of the URL, such as `/monitor`.
         timeout_s: for TCP and the HTTP upgrade together.
         max_bytes: longest message that is received.
+        bearer: a token that lets us in, for servers that ask for one.
 
     Raises:
         PeerUnreachable: no TCP connection.
@@ -175,7 +189,18 @@ class BoundedWebSocket:
         PeerRefused: something else than an upgrade.
     """
 
-    def __init__(self, address: Address, path: str, *, timeout_s: float, max_bytes: int) -> None:
+    def __init__(
+        self,
+        address: Address,
+        path: str,
+        *,
+        timeout_s: float,
+        max_bytes: int,
+        bearer: str | None = None,
+        watcher: FrameWatcher | None = None,
+    ) -> None:
+        self._bearer = bearer
+        self._watcher = watcher
         self.peer = f"{address.host}:{address.port}"
         deadline = time.monotonic() + timeout_s
         if timeout_s <= 0:
@@ -202,7 +227,11 @@ class BoundedWebSocket:
         host = f"[{address.host}]" if ":" in address.host else address.host
         try:
             self._socket.connect(  # type: ignore[no-untyped-call, unused-ignore]
-                f"ws://{host}:{address.port}{path}", socket=self._wire, redirect_limit=0, suppress_origin=True
+                f"ws://{host}:{address.port}{path}",
+                socket=self._wire,
+                redirect_limit=0,
+                suppress_origin=True,
+                header=[] if self._bearer is None else [f"Authorization: Bearer {self._bearer}"],
             )
         except websocket.WebSocketTimeoutException as err:
             raise PeerTimedOut(self.peer, "no websocket upgrade in time") from err
@@ -220,6 +249,8 @@ class BoundedWebSocket:
             ConnectionEnded: it can't be sent.
         """
         self._wire.send_timeout_s = timeout_s
+        if self._watcher is not None:
+            self._watcher.sent(data)
         try:
             self._socket.send(data, frames.ABNF.OPCODE_TEXT)
         except (websocket.WebSocketException, OSError) as err:
@@ -247,7 +278,10 @@ class BoundedWebSocket:
         if opcode == frames.ABNF.OPCODE_CLOSE:
             code = int.from_bytes(frame.data[:2], "big") if len(frame.data) >= 2 else 1005
             raise ConnectionEnded(f"the peer closed with code {code}")
-        return bytes(frame.data)
+        data = bytes(frame.data)
+        if self._watcher is not None:
+            self._watcher.received(data)
+        return data
 
     def shut(self, close_code: int | None) -> None:
         """Say goodbye and stop both directions; the receiving thread then sees the end."""

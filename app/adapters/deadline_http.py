@@ -8,18 +8,26 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Mapping
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
 import requests
+import urllib3
 from requests.adapters import HTTPAdapter
+from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
 from urllib3 import HTTPConnectionPool, PoolManager
 from urllib3.connection import HTTPConnection
+
+from app.errors import PeerRefused, PeerTimedOut, PeerUnreachable
+from app.protocols.printable import printable
 
 POOL_HOSTS = 64
 """Peers whose connections are kept."""
 POOL_CONNECTIONS = 64
 """Connections kept per peer."""
+MAX_ANSWER_BYTES = 64 * 1024
+"""Longest body of an answer."""
 
 
 class _DeadlineSocket(socket.socket):
@@ -79,3 +87,68 @@ def deadline_session() -> requests.Session:
     session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     session.headers["Accept-Encoding"] = "identity"
     return session
+
+
+def exchange(
+    session: requests.Session,
+    method: str,
+    url: str,
+    body: bytes,
+    *,
+    headers: Mapping[str, str],
+    timeout_s: float | None,
+    peer: str,
+) -> tuple[int, bytes]:
+    """Send one request with a body; the answer's status and body, whatever the status is.
+
+    Args:
+        session: as `deadline_session` makes it.
+        timeout_s: for connecting, sending and the whole answer together; None: no limit.
+        peer: how errors call the other side.
+
+    Raises:
+        PeerUnreachable: no connection; nothing was sent.
+        PeerTimedOut: no whole answer in time, or the connection was lost meanwhile.
+        PeerRefused: a 200 above 64 KB; the text of another status is cut there.
+    """
+    if timeout_s is not None and timeout_s <= 0:
+        raise PeerUnreachable(peer, "no time left to ask")
+    limit: Any = urllib3.Timeout(total=timeout_s)
+    try:
+        with session.request(
+            method, url, data=body, headers=headers, timeout=limit, stream=True, allow_redirects=False
+        ) as response:
+            answer = _read_body(response)
+            code = response.status_code
+    except (InvalidURL, InvalidSchema, MissingSchema) as err:
+        raise PeerUnreachable(peer, "no http:// address") from err
+    except requests.ConnectTimeout as err:
+        raise PeerUnreachable(peer, "no connection in time") from err
+    except requests.ConnectionError as err:
+        if isinstance(_cause(err), urllib3.exceptions.NewConnectionError):
+            raise PeerUnreachable(peer, "no connection") from err
+        raise PeerTimedOut(peer, "the connection was lost before the answer came") from err
+    except (requests.Timeout, urllib3.exceptions.TimeoutError) as err:
+        raise PeerTimedOut(peer, "no answer in time") from err
+    except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as err:
+        raise PeerTimedOut(peer, f"the answer broke off: {printable(str(err))}") from err
+    if code == 200 and len(answer) > MAX_ANSWER_BYTES:
+        raise PeerRefused(peer, f"an answer above {MAX_ANSWER_BYTES} bytes")
+    return code, answer
+
+
+def _read_body(response: requests.Response) -> bytes:
+    """The body, cut above the limit; reads on to the end of the stream, which shows what broke off."""
+    body = b""
+    while len(body) <= MAX_ANSWER_BYTES:
+        piece: bytes = response.raw.read(MAX_ANSWER_BYTES + 1 - len(body), decode_content=False)
+        if not piece:
+            break
+        body += piece
+    return body
+
+
+def _cause(err: requests.ConnectionError) -> object:
+    """What is behind requests' error: urllib3's reason, without its wrappers."""
+    inner = err.args[0] if err.args else None
+    return inner.reason if isinstance(inner, urllib3.exceptions.MaxRetryError) else inner

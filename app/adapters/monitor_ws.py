@@ -10,7 +10,7 @@ import math
 import threading
 import time
 
-from app.adapters.bounded_websocket import SEND_TIMEOUT_S, BoundedWebSocket, ConnectionEnded
+from app.adapters.bounded_websocket import SEND_TIMEOUT_S, BoundedWebSocket, ConnectionEnded, FrameWatcher
 from app.core.resources import Resources
 from app.errors import PeerError, PeerRefused, PeerTimedOut, PeerUnreachable
 from app.ports.peers import DownscaleAnswer, MonitorCallbacks
@@ -279,6 +279,8 @@ class MonitorDialer:
         max_failures_s: how long health checks may fail in a row before a connection is given up.
         response_timeout_s: for the answer to a health check.
         health_period_s: seconds between health checks.
+        bearer: a token that lets us in, for monitors that ask for one.
+        watcher: is shown each message.
     """
 
     def __init__(
@@ -287,15 +289,26 @@ class MonitorDialer:
         *,
         response_timeout_s: float = 5.0,
         health_period_s: float = HEALTH_CHECK_PERIOD_S,
+        bearer: str | None = None,
+        watcher: FrameWatcher | None = None,
     ) -> None:
         self._max_failures_s = max_failures_s
         self._response_timeout_s = response_timeout_s
         self._health_period_s = health_period_s
+        self._bearer = bearer
+        self._watcher = watcher
 
     def connect(self, address: Address, callbacks: MonitorCallbacks, *, timeout_s: float) -> Dispatcher:
         """See `MonitorConnector.connect`; TCP, upgrade and handshake share `timeout_s`."""
         deadline = time.monotonic() + timeout_s
-        websocket = BoundedWebSocket(address, MONITOR_PATH, timeout_s=timeout_s, max_bytes=MAX_READ_BYTES)
+        websocket = BoundedWebSocket(
+            address,
+            MONITOR_PATH,
+            timeout_s=timeout_s,
+            max_bytes=MAX_READ_BYTES,
+            bearer=self._bearer,
+            watcher=self._watcher,
+        )
         dispatcher = Dispatcher(
             websocket,
             callbacks,
