@@ -16,6 +16,7 @@ from app.services.agent_settings import MAX_SCALING_TASKS
 from workers.broker import beat_client_options, broker_url, transport_options
 from workers.flower import configure_flower, is_flower
 from workers.steps import AgentStep, QueuesStep
+from workers.transport import use_sturdy_transport
 
 SHARED_QUEUE = "vmscaler"
 """The queue that every worker consumes beside those of its buckets."""
@@ -37,6 +38,7 @@ def _beat_interval_s(settings: Settings) -> float:
 
 
 def _make(settings: Settings) -> Celery:
+    use_sturdy_transport()
     url = broker_url(settings)
     celery = Celery("vmscaler", broker=url, include=["workers.tasks.ticks", "workers.tasks.scaling"])
     buckets = settings.ownership.buckets
