@@ -75,6 +75,21 @@ def _file_rules(settings: Settings, worker: str) -> FileRules | None:
     return FileRules(recording.vms, files, max_bytes=size, max_s=age_s)
 
 
+def _lease_times(settings: Settings) -> LeaseTimes:
+    return LeaseTimes(
+        duration_s=settings.ownership.lease_duration_seconds,
+        renew_every_s=settings.ownership.renew_every_seconds,
+        give_up_after_s=settings.ownership.give_up_after_seconds,
+    )
+
+
+def _dialer(settings: Settings) -> MonitorDialer:
+    return MonitorDialer(
+        settings.monitor.max_health_check_sequential_failures_seconds,
+        response_timeout_s=settings.monitor.response_timeout_seconds,
+    )
+
+
 def build_agent(settings: Settings, worker: str, queue: TaskQueue) -> Agent:
     """The services of one worker process, wired and not yet started.
 
@@ -90,45 +105,28 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue) -> Agent:
     stores = Stores(settings)
     _check_total(stores, settings.ownership.buckets)
     holder = Holder(f"{worker}_{settings.env.pod_ip or settings.web.host}", str(uuid.uuid4()))
-    facts: dict[str, object] = {"name": worker, "address": None, "started_ms": clock.wall_ms()}
-    facts |= {"version": __version__, "pid": os.getpid()}
+    facts = {"name": worker, "started_ms": clock.wall_ms(), "version": __version__, "pid": os.getpid()}
     agent = Agent(times, clock, concurrency, holder, stores.ticks, stores.intents, stores.agents, facts)
     ownership = Ownership(
         stores.leases,
         clock,
         stores.ring,
         holder,
-        LeaseTimes(
-            duration_s=settings.ownership.lease_duration_seconds,
-            renew_every_s=settings.ownership.renew_every_seconds,
-            give_up_after_s=settings.ownership.give_up_after_seconds,
-        ),
+        _lease_times(settings),
         on_acquired=agent.bucket_acquired,
         on_lost=agent.bucket_lost,
         on_releasing=agent.bucket_releasing,
     )
     platform, pages = build_platform(settings), MetricsPages()
-    dialer = MonitorDialer(
-        settings.monitor.max_health_check_sequential_failures_seconds,
-        response_timeout_s=settings.monitor.response_timeout_seconds,
-    )
-    supervisor = Supervisor(
-        times, clock, concurrency, stores.ring, stores.states, ownership, (platform, dialer, pages)
-    )
+    peers = platform, _dialer(settings), pages
+    supervisor = Supervisor(times, clock, concurrency, stores.ring, stores.states, ownership, peers)
     link = SchedulerLink(RegistrySchedulerWatch(stores.agents, clock), agent.scheduler_changed)
 
     def commit(runner: Runner) -> None:
         supervisor.commit(runner.bucket, [runner])
 
-    executors = Executors(
-        times,
-        clock,
-        ownership,
-        commit,
-        (link, SchedulerHttp(PLUGIN_PROTOCOL_VERSION, times.compute_unit)),
-        platform,
-        supervisor.link,
-    )
+    scheduler = link, SchedulerHttp(PLUGIN_PROTOCOL_VERSION, times.compute_unit)
+    executors = Executors(times, clock, ownership, commit, scheduler, platform, supervisor.link)
     scaling = Scaling(clock, concurrency, agent.timers, queue, executors, commit, supervisor.crashed)
     polling = Polling(
         times,

@@ -19,7 +19,7 @@ from app.ports.vm import VirtualMachine
 from app.services.agent_settings import AgentSettings
 from app.services.audit import MAX_TEXT, size_json
 from app.services.runner import Runner
-from app.services.tracking import Counters
+from app.services.tracking import Counters, Operation, Sampling
 from app.services.vector_json import actions_json
 
 RECORD_VERSION = 1
@@ -37,60 +37,63 @@ def build_write(runner: Runner) -> VmWrite:
 
 def build_record(runner: Runner) -> dict[str, object]:
     """All that is worth keeping of a runner."""
-    vm, sampling, operation, counters = runner.vm, runner.sampling, runner.operation, runner.counters
     mode_intent, failing = runner.intents.get("mode"), runner.failing
     return {
         "v": RECORD_VERSION,
         "key": runner.key,
-        "uid": vm.uid,
+        "uid": runner.vm.uid,
         "bucket": runner.bucket,
         "worker": runner.settings.worker,
-        "node": vm.node,
+        "node": runner.vm.node,
         "snapshot": to_snapshot(runner.state),
         "core_now_ms": runner.now(),
-        "platform": {
-            "use": size_json(vm.use),
-            "observed": size_json(vm.observed),
-            "min": size_json(vm.min),
-            "max": size_json(vm.max),
-            "slot_bytes": vm.slot_bytes,
-            "mode": vm.mode,
-            "monitor": vm.monitor,
-            "migrating": vm.migrating or runner.is_migrating_by_scheduler,
-            "endpoint_id": vm.endpoint_id,
-        },
+        "platform": _platform_json(runner),
         "mode": runner.mode,
         "mode_by": "platform" if mode_intent is None else mode_intent.author,
         "pause": _pause_json(runner.pause),
         "status": runner.status,
         "status_reason": runner.status_reason,
-        "sample": {
-            "at_ms": sampling.at_ms,
-            "tried_ms": sampling.tried_ms,
-            "error": sampling.error,
-            "failures": sampling.failures,
-        },
+        "sample": {name: getattr(runner.sampling, name) for name in Sampling.__slots__},
         "decision": {
             "at_ms": runner.decided_ms,
             "desired": size_json(runner.decided.desired or runner.state.vm.use),
             "actions": actions_json(runner.plan),
             "reasons": list(runner.plan.reasons),
         },
-        "operation": None
-        if operation is None
-        else {
-            "kind": operation.kind,
-            "from": size_json(operation.origin),
-            "to": size_json(operation.target),
-            "since_ms": operation.since_ms,
-            "state": "not applied" if operation.is_overdue else "resizing",
-        },
+        "operation": _operation_json(runner.operation),
         "failing": None
         if failing is None
         else {"since_ms": failing.since_ms, "times": failing.times, "why": failing.why[:MAX_TEXT]},
         "last": runner.last,
         "intents": {kind: intent.intent_id for kind, intent in runner.intents.items()},
-        "counters": {name: getattr(counters, name) for name in Counters.__slots__},
+        "counters": {name: getattr(runner.counters, name) for name in Counters.__slots__},
+    }
+
+
+def _platform_json(runner: Runner) -> dict[str, object]:
+    vm = runner.vm
+    return {
+        "use": size_json(vm.use),
+        "observed": size_json(vm.observed),
+        "min": size_json(vm.min),
+        "max": size_json(vm.max),
+        "slot_bytes": vm.slot_bytes,
+        "mode": vm.mode,
+        "monitor": vm.monitor,
+        "migrating": vm.migrating or runner.is_migrating_by_scheduler,
+        "endpoint_id": vm.endpoint_id,
+    }
+
+
+def _operation_json(operation: Operation | None) -> dict[str, object] | None:
+    if operation is None:
+        return None
+    return {
+        "kind": operation.kind,
+        "from": size_json(operation.origin),
+        "to": size_json(operation.target),
+        "since_ms": operation.since_ms,
+        "state": "not applied" if operation.is_overdue else "resizing",
     }
 
 
