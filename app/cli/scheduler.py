@@ -1,4 +1,4 @@
-"""`vmscaler scheduler`: the built-in permit server, one per fleet."""
+"""`vmscaler scheduler`: the built-in permit server, one per fleet; `scheduler request` asks one by hand."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import os
 
 import click
 
+from app.cli.scheduler_request import request_command
 from app.config import load_settings
+from app.errors import UsageError
 
 
-@click.command("scheduler")
+@click.group("scheduler", invoke_without_command=True, commands=[request_command])
 @click.option("--host", metavar="ADDRESS", help="Listen here; else nodeScheduler.host.")
 @click.option(
     "--port",
@@ -23,6 +25,14 @@ def scheduler_command(ctx: click.Context, host: str | None, port: int | None) ->
     For platforms that bring no scheduler. The nodes are those of nodeScheduler.nodes; a VM on another one is
     refused with 404. Workers find it in the registry.
     """
+    if ctx.invoked_subcommand is None:
+        _serve(ctx, host, port)
+    elif host is not None or port is not None:
+        raise UsageError("scheduler: --host and --port are for serving, not for a request")
+
+
+def _serve(ctx: click.Context, host: str | None, port: int | None) -> None:
+    """Run the server until SIGTERM."""
     # Clients are loaded after the patch: their locks and sockets must be cooperative ones.
     from app.web.server import on_termination, patch_process
 

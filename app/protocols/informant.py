@@ -164,9 +164,20 @@ def encode_unregistered(*, was_active: bool) -> bytes:
     return write_json({"wasActive": was_active})
 
 
+def decode_unregistered(data: bytes) -> bool:
+    """Whether the agent was the current one; a missing word is no. Raises InvalidInput."""
+    return _truth(_object(_first_value(data)), "wasActive")
+
+
 def encode_downscale_result(*, is_allowed: bool, status: str) -> bytes:
     """The answer to `/downscale`; `status` is for people and may be cut."""
     return write_json({"Ok": is_allowed, "Status": status[:MAX_TEXT_CHARACTERS]})
+
+
+def decode_downscale_result(data: bytes) -> tuple[bool, str]:
+    """Whether it is allowed, and the text for people; a missing word is no. Raises InvalidInput."""
+    fields = _object(_first_value(data))
+    return _truth(fields, "Ok"), _text(fields, "Status")
 
 
 def encode_expected_id(agent_id: str) -> bytes:
@@ -254,6 +265,13 @@ def _text(fields: dict[str, object], key: str) -> str:
     if value is not None and not isinstance(value, str):
         raise InvalidInput(key, "no text")
     return value or ""
+
+
+def _truth(fields: dict[str, object], key: str) -> bool:
+    value = fields.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise InvalidInput(key, "neither true nor false")
+    return bool(value)
 
 
 def _whole_number(fields: dict[str, object], key: str, maximum: int) -> int:
