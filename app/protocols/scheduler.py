@@ -151,7 +151,8 @@ def decode_response(
         raise InvalidInput("migrate", "expected an object")
     unit = None
     if version < ProtocolVersion.V3_0:
-        unit = _read_amount(document, "resourceUnit", version).in_slots(version, slot_bytes)
+        # Below v2.0 permits are whole CPUs, but schedulers' units are parts of one: ours too, 250m.
+        unit = _read_amount(document, "resourceUnit", ProtocolVersion.V2_0).in_slots(version, slot_bytes)
     return PermitResponse(permit, unit, is_migrating=migrate is not None)
 
 
