@@ -8,14 +8,18 @@ from pathlib import Path
 
 import click
 
-from app.errors import VmscalerError
+from app.cli.trace_file import read_trace_file
+from app.errors import UsageError, VmscalerError
 from app.fleet.fleet import ApplyRates
 from app.fleet.main import FleetOptions, run_fleet
+from app.services.what_if_options import read_options
 from app.simulation.faults import FAULT_EFFECTS, Fault
 from app.simulation.fleet_plan import DEFAULT_MIX
-from app.simulation.profiles import Profile
+from app.simulation.played_trace import LEAST_SPEED, MOST_SPEED, TraceChoice
+from app.simulation.profiles import PROFILE_LOADS, Profile
 
 _FAULTS = "\n".join(f"  {fault.value}: {effect}" for fault, effect in FAULT_EFFECTS.items())
+_PROFILES = "\n".join(f"  {profile.value}: {load}" for profile, load in PROFILE_LOADS.items())
 _REFUSED = "Share of sizes that are refused without any fault."
 _PARTIAL = "Share of sizes of which only the CPUs are applied."
 MAX_VMS = 5_000
@@ -37,14 +41,28 @@ class _Address(click.ParamType[tuple[str, int]]):
         return host.strip("[]"), int(port)
 
 
-@click.command("sim", epilog="\b\nFaults:\n" + _FAULTS)
+@click.command("sim", epilog=f"\b\nProfiles:\n{_PROFILES}\n\n\b\nFaults:\n{_FAULTS}")
 @click.option("--vms", default=12, show_default=True, type=click.IntRange(0, MAX_VMS), help="Number of VMs.")
 @click.option("--nodes", default=2, show_default=True, type=click.IntRange(1, 1_000), help="Number of nodes.")
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="Fixes all VMs and loads.")
 @click.option("--state", type=click.Path(file_okay=False, path_type=Path), help="Keep sizes and ports here.")
 @click.option("--control", default="127.0.0.1:10310", show_default=True, type=_Address(), help="Control API.")
 @click.option("--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Its token.")
-@click.option("--profile-mix", metavar="NAME=WEIGHT,...", help="Such as steady=3,spike=1; default: all.")
+@click.option(
+    "--profile-mix", metavar="NAME=WEIGHT,...", help="Weights, such as daily=3,spike=1; else all profiles."
+)
+@click.option("--trace", "traces", multiple=True, metavar="FILE", help="CSV of timestamp,value to play.")
+@click.option(
+    "--trace-speed",
+    type=click.FloatRange(LEAST_SPEED, MOST_SPEED),
+    help="Seconds of the trace in a second; else 1.",
+)
+@click.option("--trace-cpus", metavar="CPUS", help="CPUs that 100 in a trace are; else the VM's maximum.")
+@click.option(
+    "--trace-vms",
+    metavar="SHARE|NAME,...",
+    help="Who plays: a share of the VMs, or some by name; else all.",
+)
 @click.option("--fault", "faults", multiple=True, metavar="NAME[:FRACTION]", help="Switch a fault on.")
 @click.option("--refuse-rate", default=0.01, show_default=True, type=click.FloatRange(0, 1), help=_REFUSED)
 @click.option("--partial-rate", default=0.02, show_default=True, type=click.FloatRange(0, 1), help=_PARTIAL)
@@ -61,6 +79,10 @@ def sim_command(
     control: tuple[str, int],
     token_file: Path | None,
     profile_mix: str | None,
+    traces: tuple[str, ...],
+    trace_speed: float | None,
+    trace_cpus: str | None,
+    trace_vms: str | None,
     faults: tuple[str, ...],
     refuse_rate: float,
     partial_rate: float,
@@ -72,6 +94,9 @@ def sim_command(
 
     Each VM has a metrics page and a vm-monitor on a loopback port of its own; sizes are asked for at the
     control interface. With --state a fleet that is started again has the same sizes and ports.
+
+    With --trace VMs play recorded loads, value / 100 x --trace-cpus, from the fleet's beginning on, and from
+    the trace's beginning again after its end; several traces are played in turn. Their memory is constant.
     """
     options = FleetOptions(
         vms=vms,
@@ -85,9 +110,12 @@ def sim_command(
         rates=ApplyRates(refused=refuse_rate, partial=partial_rate),
         host_metrics=host_metrics if observe_host else None,
         journal=journal,
+        traces=_trace_choice(traces, trace_speed, trace_cpus, trace_vms),
     )
     try:
         asyncio.run(run_fleet(options, announce=_announce))
+    except UsageError:
+        raise
     except VmscalerError as err:
         click.echo(f"vmscaler sim: {err}", err=True)
         sys.exit(1)
@@ -124,6 +152,40 @@ def parse_fault(text: str) -> tuple[Fault, float]:
     except ValueError as err:
         known = ", ".join(fault.value for fault in Fault)
         raise click.BadParameter(f"{text!r}: NAME[:FRACTION] with one of {known}") from err
+
+
+def _trace_choice(
+    files: tuple[str, ...], speed: float | None, cpus: str | None, who: str | None
+) -> TraceChoice | None:
+    """What is to be played; None without a trace.
+
+    Raises:
+        UsageError: a file is no trace, `cpus` no quantity, or something is said of no trace.
+    """
+    if not files:
+        if (speed, cpus, who) != (None, None, None):
+            raise UsageError("--trace-speed, --trace-cpus and --trace-vms need a --trace")
+        return None
+    values = read_options({"trace-cpus": cpus}, "")
+    share, names = parse_trace_vms("1" if who is None else who)
+    traces = tuple(read_trace_file(name) for name in files)
+    milli = int(values["trace-cpus"]) if "trace-cpus" in values else None
+    return TraceChoice(traces, 1.0 if speed is None else speed, milli, share, names)
+
+
+def parse_trace_vms(text: str) -> tuple[float, tuple[str, ...]]:
+    """`0.5` as a share; `web-002,sim/db-001` as names.
+
+    Raises:
+        click.BadParameter: a number that is no share, or an empty name.
+    """
+    try:
+        return _fraction(text, 1), ()
+    except ValueError as err:
+        names = tuple(name.strip() for name in text.split(","))
+        if "" in names or not any(letter.isalpha() for letter in text) or text.strip().lower() == "nan":
+            raise click.BadParameter(f"{text!r}: a share from 0 to 1, or names of VMs") from err
+        return 1.0, names
 
 
 def _fraction(text: str, most: float) -> float:

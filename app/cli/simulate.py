@@ -12,11 +12,11 @@ import click
 from app.cli.config import settings_in_force
 from app.cli.shapes import show_json
 from app.cli.simulate_table import show_runs
+from app.cli.trace_file import read_trace_file, reason
 from app.config import Settings, build_settings
 from app.config.settings import FileSettings
 from app.errors import ConfigurationError, InvalidInput, UsageError
 from app.protocols.printable import printable
-from app.services.trace_source import read_trace
 from app.services.what_if import Run, picture, play, run_json, timeline_lines
 from app.services.what_if_options import MAX_VMS, OPTIONS, Value, read_options
 from app.services.what_if_plan import build_options
@@ -69,8 +69,8 @@ def simulate_command(
     try:
         settings = settings_in_force(context)
         given = read_options(options, "")
-        played = [_read(name) for name in traces]
-        memory = None if mem_trace is None else _read(mem_trace)
+        played = [read_trace_file(name) for name in traces]
+        memory = None if mem_trace is None else read_trace_file(mem_trace)
         if len(played) > MAX_VMS:
             raise UsageError(f"at most {MAX_VMS} traces")
         runs = _play_all(given, settings, played, memory, compare)
@@ -118,7 +118,7 @@ def _read_configuration(
         with open(name, "rb") as file:
             raw = file.read(MAX_CONFIGURATION_BYTES + 1)
     except (OSError, ValueError) as err:
-        raise UsageError(f"{shown}: can't be read: {_reason(err)}") from None
+        raise UsageError(f"{shown}: can't be read: {reason(err)}") from None
     if len(raw) > MAX_CONFIGURATION_BYTES:
         raise UsageError(f"{shown}: is larger than {MAX_CONFIGURATION_BYTES} bytes")
     try:
@@ -138,25 +138,12 @@ def _read_configuration(
     return {**given, **read_options(own, shown)}, settings
 
 
-def _read(name: str) -> Trace:
-    shown = printable(name)
-    try:
-        with open(name, "rb") as file:
-            return read_trace(file, shown)
-    except (OSError, ValueError) as err:
-        raise UsageError(f"{shown}: can't be read: {_reason(err)}") from None
-
-
 def _write(name: str, lines: Iterable[str]) -> None:
     try:
         with open(name, "w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{line}\n" for line in lines)
     except (OSError, ValueError) as err:
-        raise UsageError(f"{printable(name)}: can't be written: {_reason(err)}") from None
-
-
-def _reason(err: OSError | ValueError) -> str:
-    return err.strerror if isinstance(err, OSError) and err.strerror else printable(str(err))
+        raise UsageError(f"{printable(name)}: can't be written: {reason(err)}") from None
 
 
 def _trace_json(trace: Trace) -> dict[str, object]:

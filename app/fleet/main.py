@@ -21,7 +21,8 @@ from app.fleet.state_file import SavedFleet, load_state, save_state
 from app.fleet.vm_server import VmServer
 from app.guest.server import Limits, Server
 from app.simulation.faults import Fault
-from app.simulation.fleet_plan import DEFAULT_MIX, plan_fleet
+from app.simulation.fleet_plan import DEFAULT_MIX, plan_fleet, with_traces
+from app.simulation.played_trace import TraceChoice
 from app.simulation.profiles import Profile
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class FleetOptions:
         token: what control requests must carry; None: nothing.
         faults: switched on from the start, each with its fraction of the VMs.
         host_metrics: where this machine's metrics page is, to show it as an observed VM; None: it isn't.
+        traces: recorded loads that VMs play instead of their profiles; None: there are none.
     """
 
     vms: int
@@ -58,6 +60,7 @@ class FleetOptions:
     rates: ApplyRates = field(default_factory=ApplyRates)
     host_metrics: tuple[str, int] | None = None
     journal: Path | None = None
+    traces: TraceChoice | None = None
 
 
 async def run_fleet(options: FleetOptions, *, announce: Callable[[str], None]) -> None:
@@ -65,6 +68,7 @@ async def run_fleet(options: FleetOptions, *, announce: Callable[[str], None]) -
 
     Raises:
         ConfigurationError: the state, an address or a file can't be used.
+        UsageError: a VM that is to play a trace isn't there.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -88,9 +92,11 @@ class _Process:
         self._servers: dict[str, VmServer] = {}
         self._saver: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
+        plans = plan_fleet(options.vms, options.seed, nodes=options.nodes, mix=options.mix)
+        if options.traces is not None:
+            plans = with_traces(plans, options.traces)
         saved = _load(options)
         self._journal = _journal(options.journal)
-        plans = plan_fleet(options.vms, options.seed, nodes=options.nodes, mix=options.mix)
         self._fleet = Fleet(
             plans, saved, rates=options.rates, journal=self._journal, on_deleted=self._close_server
         )

@@ -62,7 +62,7 @@ class SimulatedVm:
             "monitor": "required",
             "metrics": address,
             "monitor_address": address,
-            "profile": self.plan.workload.profile.value,
+            "profile": self.plan.workload.kind,
         }
 
     def saved(self) -> SavedVm:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from app.core.resources import Resources, resources
+from app.errors import UsageError
 from app.simulation.noise import between, noise
+from app.simulation.played_trace import PlayedTrace, TraceChoice, players
 from app.simulation.profiles import Profile, Workload
 
 GIB = 1 << 30
@@ -72,6 +74,27 @@ def plan_fleet(
         node = f"sim-node-{(number - 1) % nodes + 1}"
         plans.append(_plan_vm(f"{_ROLES[chosen]}-{number:03}", chosen, node, seed))
     return tuple(plans)
+
+
+def with_traces(plans: Sequence[VmPlan], choice: TraceChoice) -> tuple[VmPlan, ...]:
+    """The same VMs, those of the choice with a trace for their CPU demand.
+
+    Raises:
+        UsageError: a name that is no VM's.
+    """
+    playing, unknown = players(choice, [plan.key for plan in plans])
+    if unknown:
+        raise UsageError(f"--trace-vms: no such VM: {unknown[0]!r}")
+    played = [PlayedTrace(trace, choice.speed) for trace in choice.traces]
+    changed = []
+    for plan in plans:
+        if plan.key in playing:
+            cpus = (choice.milli_cpus or plan.max.cpu) / 1000
+            workload = replace(plan.workload, played=played[playing[plan.key]], played_cpus=cpus)
+            changed.append(replace(plan, workload=workload))
+        else:
+            changed.append(plan)
+    return tuple(changed)
 
 
 def _plan_vm(name: str, profile: Profile, node: str, seed: int) -> VmPlan:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.simulation.noise import between, noise
+from app.simulation.played_trace import PlayedTrace
 
 DAY_S = 600.0
 """Length of a day of the daily wave: ten minutes, so that one can be watched."""
@@ -21,6 +22,17 @@ class Profile(StrEnum):
     IDLE = "idle"
     DAILY = "daily"
     FLAPPING = "flapping"
+
+
+PROFILE_LOADS = {
+    Profile.STEADY: "constant CPU and memory",
+    Profile.SPIKE: "quiet, with a burst of 20 to 35 s every 80 to 140 s",
+    Profile.LEAK: "memory grows in a line and falls back, every 90 to 240 s",
+    Profile.IDLE: "next to nothing, on a VM that begins too large",
+    Profile.DAILY: "a wave of CPU and memory, once a day of ten minutes",
+    Profile.FLAPPING: "between two levels, with a new choice every 10 to 30 s",
+}
+"""What each profile does, for an operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +50,13 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A profile with its scale; `seed` and `name` fix every detail of it.
+    """A profile with its scale, or a trace; `seed` and `name` fix every detail of a profile.
 
     Attributes:
         max_cpu: CPUs that the profile's peaks are relative to.
         max_mem_bytes: memory that the profile's peaks are relative to; no demand is above it.
+        played: a trace that gives the CPU demand in the profile's place.
+        played_cpus: CPUs that 100 in the trace is.
     """
 
     profile: Profile
@@ -50,10 +64,23 @@ class Workload:
     name: str
     max_cpu: float
     max_mem_bytes: float
+    played: PlayedTrace | None = None
+    played_cpus: float = 0.0
+
+    @property
+    def kind(self) -> str:
+        """The profile's name; `trace` where a trace is played."""
+        return self.profile.value if self.played is None else "trace"
 
 
 def demand_at(workload: Workload, age_s: float) -> Demand:
-    """The demand at an age in seconds (≥ 0), with a jitter that changes from second to second."""
+    """The demand at an age in seconds (≥ 0), with a jitter that changes from second to second.
+
+    A trace is played as it is; it says nothing of memory, which is that of a steady VM then.
+    """
+    if workload.played is not None:
+        wanted = workload.played.mean(age_s) / 100 * workload.played_cpus
+        return Demand(wanted, _steady(workload, age_s)[1] * workload.max_mem_bytes)
     cpu, memory = _SHAPES[workload.profile](workload, age_s)
     jitter = between(0.95, 1.05, workload.seed, workload.name, "jitter", int(age_s))
     return Demand(max(0.01, cpu * jitter) * workload.max_cpu, min(1.0, memory) * workload.max_mem_bytes)

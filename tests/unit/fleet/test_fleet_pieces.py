@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from app.cli.sim import parse_fault, parse_mix, sim_command
+from app.cli.sim import parse_fault, parse_mix, parse_trace_vms, sim_command
 from app.core.resources import resources
 from app.errors import ConfigurationError
 from app.fleet.change_log import REMEMBERED_REMOVALS, ChangeLog
@@ -18,7 +18,7 @@ from app.fleet.node_page import PAGE_KINDS, NodePage, broken_kind, broken_page
 from app.fleet.state_file import SavedFleet, SavedVm, load_state, save_state
 from app.simulation.faults import Fault
 from app.simulation.fleet_plan import plan_fleet
-from app.simulation.profiles import Profile
+from app.simulation.profiles import PROFILE_LOADS, Profile
 from app.simulation.vm_model import VmModel
 
 _SAVED = SavedVm(
@@ -140,6 +140,25 @@ def test_a_mix_and_a_fault_are_read_from_the_command_line() -> None:
     }
     assert parse_fault("slow-page") == (Fault.SLOW_PAGE, 1.0)
     assert parse_fault("slow-page:0.25") == (Fault.SLOW_PAGE, 0.25)
+
+
+def test_the_help_names_every_profile_and_every_profile_can_be_asked_for() -> None:
+    shown = CliRunner().invoke(sim_command, ["--help"]).output
+    for profile in Profile:
+        assert f"  {profile.value}: {PROFILE_LOADS[profile]}" in shown
+        assert parse_mix(f"{profile.value}=2") == {profile: 2.0}
+
+
+def test_a_share_and_names_of_vms_are_read_from_the_command_line() -> None:
+    assert parse_trace_vms("0.25") == (0.25, ())
+    assert parse_trace_vms("0") == (0.0, ())
+    assert parse_trace_vms("web-002, sim/db-001") == (1.0, ("web-002", "sim/db-001"))
+
+
+@pytest.mark.parametrize("text", ["", " ", "2", "-1", "nan", "web-002,", ",", "0.5;"])
+def test_neither_a_share_nor_names_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        parse_trace_vms(text)
 
 
 @pytest.mark.parametrize("text", ["", "fast=1", "steady=-1", "steady=x", "steady=0", "steady=nan"])

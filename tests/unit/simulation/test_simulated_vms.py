@@ -11,7 +11,7 @@ from app.core.resources import Resources, resources
 from app.simulation.faults import Fault, FaultBoard
 from app.simulation.fleet_plan import GIB, MAX_SIZE, MIN_SIZE, VmPlan, plan_fleet
 from app.simulation.noise import noise
-from app.simulation.profiles import Demand, Profile, Workload, demand_at
+from app.simulation.profiles import DAY_S, Demand, Profile, Workload, demand_at
 from app.simulation.vm_model import VmModel
 
 _WORKLOAD = Workload(Profile.STEADY, 7, "vm", 4.0, float(8 * GIB))
@@ -55,6 +55,30 @@ def test_a_leak_grows_and_falls_back() -> None:
     falls = [after for before, after in itertools.pairwise(memory) if after < before]
     assert 1 <= len(falls) <= 6
     assert max(memory) > 5 * GIB
+
+
+def test_the_daily_wave_rises_and_falls_once_a_day() -> None:
+    workload = Workload(Profile.DAILY, 3, "shop", 4.0, float(8 * GIB))
+    day = [demand_at(workload, age) for age in range(int(DAY_S))]
+    highest = max(range(len(day)), key=lambda age: day[age].mem_bytes)
+    lowest = min(range(len(day)), key=lambda age: day[age].mem_bytes)
+    assert abs(abs(highest - lowest) - DAY_S / 2) <= 1
+    assert day[highest].cpu > 8 * day[lowest].cpu
+    turns = zip(day, day[1:] + day[:1], day[2:] + day[:2], strict=True)
+    assert sum(a.mem_bytes < b.mem_bytes >= c.mem_bytes for a, b, c in turns) == 1
+    next_day = demand_at(workload, DAY_S + highest)
+    assert next_day.mem_bytes == pytest.approx(day[highest].mem_bytes)
+
+
+def test_flapping_jumps_between_two_levels_at_its_own_beat() -> None:
+    workload = Workload(Profile.FLAPPING, 3, "batch", 4.0, float(8 * GIB))
+    memory = [demand_at(workload, age).mem_bytes for age in range(1_000)]
+    assert len(set(memory)) == 2
+    jumps = [age for age, (a, b) in enumerate(itertools.pairwise(memory)) if a != b]
+    assert 10 < len(jumps) < 100
+    assert min(b - a for a, b in itertools.pairwise(jumps)) >= 9
+    cpu = [demand_at(workload, age).cpu for age in range(1_000)]
+    assert all((low < 0.5) == (held == min(memory)) for low, held in zip(cpu, memory, strict=True))
 
 
 def test_how_often_a_model_is_asked_does_not_change_it() -> None:
