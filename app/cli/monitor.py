@@ -5,6 +5,8 @@ A monitor has one agent: it ends the connection of the one before, which dials a
 
 from __future__ import annotations
 
+import threading
+
 import click
 
 from app.adapters.clock import SystemClock
@@ -77,9 +79,9 @@ def _converse(url: PeerUrl, question: Question, asking: Asking) -> Answer:
     """One connection for one question. Raises PeerError."""
     clock = SystemClock()
     deadline = clock.monotonic() + asking.timeout_s
-    times_asked: list[None] = []
+    has_asked = threading.Event()
     callbacks = MonitorCallbacks(
-        on_upscale_request=lambda: times_asked.append(None),
+        on_upscale_request=has_asked.set,
         on_success=lambda: None,
         on_exit=lambda reason: None,
     )
@@ -89,7 +91,7 @@ def _converse(url: PeerUrl, question: Question, asking: Asking) -> Answer:
         result = session.call(question, timeout_s=deadline - clock.monotonic())
     finally:
         session.close()
-    return _answer(result, bool(times_asked))
+    return _answer(result, has_asked.is_set())
 
 
 def _answer(result: MonitorResult, has_asked: bool) -> Answer:

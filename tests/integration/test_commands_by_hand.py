@@ -247,6 +247,28 @@ def test_a_monitor_that_answers_something_else(answer: dict[str, object], status
         assert run(["monitor", "ping", address(peer), "--timeout", "2"]) == status
 
 
+def test_a_guest_that_asks_for_memory_meanwhile_is_told_of(capsys: Output) -> None:
+    def converse(connection: socket.socket) -> None:
+        read_json_frame(connection)
+        for number in (1, 3):
+            connection.sendall(frame(json.dumps({"type": "UpscaleRequest", "id": number}).encode()))
+        connection.sendall(frame(b'{"type": "HealthCheck", "id": 2}'))
+        silent(connection, 0)
+
+    with RawPeer(greeted(converse)) as peer:
+        assert run(["monitor", "ping", address(peer), "--json", *LONG]) == YES
+    assert facts(capsys)["asked_for_memory"] is True
+
+
+def test_a_monitor_that_hangs_up_on_a_question_may_have_acted_on_it(capsys: Output) -> None:
+    def hang_up(connection: socket.socket) -> None:
+        read_json_frame(connection)
+
+    with RawPeer(greeted(hang_up)) as peer:
+        assert run(["monitor", "upscale", address(peer), "--memory", "1Gi", *LONG]) == TIMED_OUT
+    assert "the connection ended" in capsys.readouterr().err
+
+
 REQUEST = ("scheduler", "request", "--pod", "ns/a", "--memory-slots", "2", *LONG)
 
 
