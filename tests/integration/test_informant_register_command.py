@@ -70,24 +70,30 @@ def test_it_is_an_agent_until_it_is_told_to_end(guest: GuestOnLoop, number: sign
 def test_a_newer_agent_suspends_it_and_gives_way_again(guest: GuestOnLoop) -> None:
     with registering(guest.url, "--json", "--timeout", "60") as older:
         assert [event(older)["event"] for _ in range(2)] == ["registered", "resumed"]
-        with registering(guest.url, "--json", "--timeout", "60", "--for", "1") as newer:
+        with registering(guest.url, "--json", "--timeout", "60") as newer:
             assert event(older)["event"] == "suspended"
-            assert [event(newer)["event"] for _ in range(3)] == ["registered", "resumed", "unregistered"]
+            assert [event(newer)["event"] for _ in range(2)] == ["registered", "resumed"]
+            newer.send_signal(signal.SIGINT)
+            assert event(newer)["event"] == "unregistered"
             assert newer.wait(60) == 0
         assert event(older)["event"] == "resumed"
 
 
 def test_bodies_of_both_directions_are_shown(guest: GuestOnLoop) -> None:
     agent_id = "aaaaaaaa-0000-4000-8000-000000000000"
-    with registering(guest.url, "-v", "--for", "1s", "--agent-id", agent_id, "--timeout", "60") as process:
+    with registering(guest.url, "-v", "--agent-id", agent_id, "--timeout", "60") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(f"registered: {agent_id} at 127.0.0.1:")
+        assert process.stdout.readline() == "resumed: this is the current agent\n"
+        process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
-        assert process.returncode == 0
-    assert out.splitlines()[0].startswith(f"registered: {agent_id} at 127.0.0.1:")
+        assert (process.returncode, out) == (0, "unregistered: was the current agent\n")
     words = [" ".join(line.split()[:3]) for line in err.splitlines() if line[0] in "→←"]
     assert words[0].startswith("→ POST /register")
     assert "← GET /id" in words
     assert "← POST /resume" in words
     assert words[-2].startswith("→ DELETE /unregister")
+    assert words[-1].startswith("← 200")
 
 
 def informant(seen: list[str], register: bytes | None, unregister: bytes) -> Handler:
@@ -127,12 +133,25 @@ def test_an_informant_that_misbehaves_is_left_and_told_of(
     seen: list[str] = []
     with (
         RawPeer(informant(seen, register, unregister)) as peer,
-        registering(f"127.0.0.1:{peer.port}", "--timeout", "3", "--for", "1") as process,
+        registering(
+            f"127.0.0.1:{peer.port}", "--timeout", "60" if register else "3", "--for", "1s"
+        ) as process,
     ):
         _, err = process.communicate(timeout=60)
     assert (process.returncode, seen) == (status, asked)
     assert problem in err
     assert err.count("\n") == 1
+
+
+def test_it_ends_by_itself_after_the_time_that_it_was_given() -> None:
+    seen: list[str] = []
+    with (
+        RawPeer(informant(seen, response(REGISTERED), DONE)) as peer,
+        registering(f"127.0.0.1:{peer.port}", "--timeout", "60", "--for", "1") as process,
+    ):
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, seen, err) == (0, ["POST", "DELETE"], "")
+    assert out.splitlines()[-1] == "unregistered"
 
 
 def test_strangers_get_nothing_done_at_its_server(guest: GuestOnLoop) -> None:
