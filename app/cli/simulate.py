@@ -19,7 +19,7 @@ from app.errors import ConfigurationError, InvalidInput, UsageError
 from app.protocols.printable import printable
 from app.services.what_if import Run, picture, play, run_json, timeline_lines
 from app.services.what_if_options import MAX_VMS, OPTIONS, Value, read_options
-from app.services.what_if_plan import build_options
+from app.services.what_if_plan import RunOptions, build_options
 from app.simulation.trace import Trace
 
 MAX_CONFIGURATION_BYTES = 1 << 20
@@ -101,12 +101,20 @@ def _play_all(
     if not compare:
         return [play("", given, settings, traces, memory)]
     configurations = [(name, *_read_configuration(name, given, settings)) for name in compare]
-    first = build_options(configurations[0][1], configurations[0][2]).vm
-    shared: dict[str, Value] = {"trace-cpus": first.trace_cpus, "trace-mem": first.trace_mem}
+    first, _ = [_options_in(*configuration) for configuration in configurations]
+    shared: dict[str, Value] = {"trace-cpus": first.vm.trace_cpus, "trace-mem": first.vm.trace_mem}
     runs = []
     for name, values, own_settings in configurations:
         runs.append(play(printable(name), {**shared, **values}, own_settings, traces, memory))
     return runs
+
+
+def _options_in(name: str, values: Mapping[str, Value], settings: Settings) -> RunOptions:
+    """The options of a configuration; where they don't go together, its name is told too."""
+    try:
+        return build_options(values, settings)
+    except UsageError as err:
+        raise UsageError(f"{printable(name)}: {err}") from err
 
 
 def _read_configuration(

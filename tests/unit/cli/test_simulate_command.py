@@ -212,6 +212,7 @@ def test_an_output_that_cant_be_written_is_one_line(
     [
         ('{"max-cpus": 4}', "did you mean max-cpu?"),
         ('{"max-cpu": []}', "max-cpu"),
+        ('{"min-cpu": 8}', "min-cpu is above max-cpu"),
         ('{"max-cpu": true}', "max-cpu"),
         ('{"scaling": {"x": 1}}', "unknown field"),
         ("[]", "must be a JSON object"),
