@@ -77,6 +77,13 @@ def _is_header(line: str) -> bool:
     return len(fields) == 2 and all(field[:1].isalpha() for field in fields) and _is_no_number(fields[1])
 
 
+def _plain_float(text: str) -> float:
+    """A number as CSV files have them; Python would take `1_000` and the digits of other scripts too."""
+    if "_" in text or not text.isascii():
+        raise ValueError(text)
+    return float(text)
+
+
 def _is_no_number(text: str) -> bool:
     try:
         float(text)
@@ -90,7 +97,7 @@ def _sample(line: str, where: str) -> tuple[int, float]:
     if len(fields) != 2:
         raise InvalidInput(where, f"has {len(fields)} fields, not the two of timestamp,value")
     try:
-        value = float(fields[1])
+        value = _plain_float(fields[1])
     except ValueError:
         raise InvalidInput(where, f"the value {printable(fields[1], 40)!r} is not a number") from None
     if not math.isfinite(value):
@@ -104,7 +111,7 @@ def _sample(line: str, where: str) -> tuple[int, float]:
 
 def _time_ms(text: str, where: str) -> int:
     try:
-        seconds = float(text) if text.replace(".", "", 1).isdecimal() else _iso_seconds(text)
+        seconds = _plain_float(text) if text.replace(".", "", 1).isdecimal() else _iso_seconds(text)
     except (ValueError, OverflowError):
         shown = printable(text, 40)
         raise InvalidInput(where, f"{shown!r} is no time such as 2014-02-14 14:27:00") from None
