@@ -23,6 +23,8 @@ checked as a whole: `vmscaler config check FILE` lists every mistake with its pa
 are there twice and values of a wrong type are mistakes. `vmscaler config show` prints the values in force,
 each with its source (default, file, environment) and secrets as `***`.
 
+Each process reads it once, as it starts: every setting takes effect with a **restart**, none is reloaded.
+
 The file has at most 1 MiB, 20 levels and 50,000 values. YAML is taken as far as JSON can say the same: no
 tags, no merge keys. Durations are seconds and may be fractions. Ports of others may not be 0; ours may: a
 free one is taken then.
