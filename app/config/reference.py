@@ -13,6 +13,9 @@ from app.config.problems import model_in
 from app.config.settings import FileSettings
 from app.config.showing import plain
 
+CHANGE = "restart"
+"""What lets a changed value take effect; each process reads its configuration once."""
+
 _INTRODUCTION = """\
 # Configuration
 
@@ -70,7 +73,8 @@ def _section(field: FieldInfo) -> str:
         raise AssertionError("every field of the file is a section")
     optional = "\n\nOptional." if field.default is None else ""
     rows = "".join(_rows(model, ""))
-    table = f"\n| name | default | unit | effect |\n|---|---|---|---|\n{rows}" if rows else ""
+    head = "\n| name | default | unit | effect | a change needs |\n|---|---|---|---|---|\n"
+    table = head + rows if rows else ""
     return f"## {field.alias}\n\n{(model.__doc__ or '').strip()}{optional}\n{table}"
 
 
@@ -82,7 +86,7 @@ def _rows(model: type[BaseModel], prefix: str) -> Iterator[str]:
             yield from _rows(inner, f"{name}.")
             continue
         extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-        yield f"| `{name}` | {_default(field)} | {extra.get('unit', '')} | {field.description} |\n"
+        yield f"| `{name}` | {_default(field)} | {extra.get('unit', '')} | {field.description} | {CHANGE} |\n"
         if inner is not None:
             yield from _rows(inner, f"{name}[].")
 
