@@ -98,6 +98,7 @@ def fleet_shape(view: FleetView) -> Json:
             "observed": totals.observed,
             "paused": totals.paused,
             "resizing": totals.resizing,
+            "short": totals.short,
         },
         "now": {"cpu_m": totals.cpu_use_m, "mem_bytes": totals.mem_use_bytes},
         "desired": {"cpu_m": totals.cpu_desired_m, "mem_bytes": totals.mem_desired_bytes},

@@ -159,13 +159,7 @@ class ControlInterface:
             fault = Fault(str(body.get("fault")))
         except ValueError as err:
             raise InvalidInput("fault", f"one of {', '.join(FAULT_EFFECTS)}") from err
-        names = body.get("vms", [])
-        if (
-            not isinstance(names, list)
-            or len(names) > _MAX_NAMES
-            or not all(isinstance(n, str) for n in names)
-        ):
-            raise InvalidInput("vms", f"a list of at most {_MAX_NAMES} names is needed")
+        names = _names(body.get("vms", []))
         if unknown := [name for name in names if name not in self._fleet.vms]:
             return _error(404, f"no such VM: {unknown[0][:100]}")
         if body.get("on", True) is True:

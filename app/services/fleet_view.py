@@ -25,6 +25,7 @@ class VmRow:
         use: size last asked for at the platform ("now"); `observed` is the real one, None if unknown.
         desired: what the core wants; None before the first decision.
         metrics: last good sample, None before the first.
+        permit: the most that the scheduler lets it use; None before it was asked.
         why: the last decision and what stands in its way, in a sentence.
         sample_age_ms: age of the last good sample; None if there never was one.
         failing: resizes that failed in a row; None after one that was observed.
@@ -48,6 +49,7 @@ class VmRow:
     slot_bytes: int
     metrics: Metrics | None
     has_scheduler: bool
+    permit: Resources | None
     sample: Sample
     sample_age_ms: int | None
     operation: Operation | None
@@ -55,6 +57,13 @@ class VmRow:
     last: LastStep | None
     why: str
     counters: Mapping[str, int]
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is to have more than the scheduler lets it use."""
+        if self.mode is not Mode.SCALE or self.desired is None or self.permit is None:
+            return False
+        return self.desired.has_field_above(self.permit)
 
     @property
     def real_size(self) -> Resources:
@@ -87,6 +96,7 @@ class Totals:
     observed: int
     paused: int
     resizing: int
+    short: int
     cpu_use_m: int
     cpu_desired_m: int
     mem_use_bytes: int
@@ -140,6 +150,7 @@ def add_up(rows: Iterable[VmRow]) -> tuple[Totals, dict[str, int]]:
         observed=sum(row.mode is Mode.OBSERVE for row in rows),
         paused=sum(row.pause is not None for row in rows),
         resizing=sum(row.operation is not None for row in rows),
+        short=sum(row.is_short for row in rows),
         cpu_use_m=sum(row.real_size.cpu for row in rows),
         cpu_desired_m=sum(size.cpu for size in wanted),
         mem_use_bytes=sum(row.real_size.mem * row.slot_bytes for row in rows),

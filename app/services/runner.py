@@ -216,6 +216,7 @@ class Runner:
         seen = size_text(self.state.vm.use, self.vm.slot_bytes)
         why = f"accepted, but {seen} observed after {self.settings.apply_timeout_s:g} s"
         self.note("not_applied", operation.origin, operation.target, why, "not applied")
+        self._drop_overdue()
         return True
 
     def fail_operation(self, why: str) -> None:
@@ -235,11 +236,19 @@ class Runner:
         why: str,
         outcome: str | None = None,
     ) -> None:
-        """Put a fact in the audit trail and remember it as the last; the same again is only remembered."""
-        facts = {"kind": kind, "from": size_json(origin), "to": size_json(target), "why": why[:MAX_TEXT]}
-        if self.last is None or any(self.last[name] != value for name, value in facts.items()):
+        """Remember a fact as the last one, and put it in the audit trail unless it is the last one again.
+
+        A refusal that is repeated every second would push all else out of the trail; the counters count it.
+        """
+        what = {"kind": kind, "from": size_json(origin), "to": size_json(target)}
+        if self.last is None or any(self.last[name] != value for name, value in what.items()):
             self.audit.add(kind, origin=origin, target=target, why=why, outcome=outcome)
-        self.last = {"at_ms": self.now(), **facts}
+        self.last = {"at_ms": self.now(), **what, "why": why[:MAX_TEXT]}
+
+    def _drop_overdue(self) -> None:
+        """A resize that was given up and may not be tried again is over; nobody could act on it."""
+        if self.operation is not None and self.operation.is_overdue and (self.is_observed or self.pause):
+            self.operation = None
 
     def _count_failure(self, why: str) -> None:
         self.failing = self.failing or Failing(self.now())
@@ -299,7 +308,8 @@ class Runner:
         return self.intents.get("pause")
 
     def set_mode(self) -> None:
-        """Tell the core the mode in force."""
+        """Tell the core the mode in force; called whenever mode or pause may have changed."""
+        self._drop_overdue()
         mode = self.mode
         if mode is not self.state.mode or (mode is Mode.OBSERVE and self.state.observe_unit is None):
             if mode is Mode.OBSERVE:

@@ -46,6 +46,7 @@ def build_row(record: VmRecord, now: Millis) -> VmRow:
         slot_bytes=platform.slot_bytes,
         metrics=state.metrics,
         has_scheduler=state.plugin.alive,
+        permit=state.plugin.permit,
         sample=record.sample,
         sample_age_ms=None if record.sample.at_ms is None else max(0, now - record.sample.at_ms),
         operation=record.operation,

@@ -41,6 +41,7 @@ def vm_row(key: str = "sim/web-001", **changes: object) -> VmRow:
         slot_bytes=GIB,
         metrics=Metrics(0.9, 0.8, 1e9),
         has_scheduler=True,
+        permit=resources(1000, 4),
         sample=Sample(at_ms=NOW - 500, tried_ms=NOW - 500),
         sample_age_ms=500,
         operation=None,

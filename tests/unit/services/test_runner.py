@@ -214,3 +214,36 @@ def test_the_same_question_again_after_a_refusal_needs_no_task() -> None:
     again = runner.decide()
     assert again.plugin is not None
     assert scaling_kind(runner.state, again) is None
+
+
+def test_an_observed_vm_keeps_no_resize_that_may_not_be_tried_again() -> None:
+    clock = FakeClock()
+    runner = a_runner(clock)
+    begin_resize(runner, clock)
+    runner.intents["mode"] = an_intent("mode", "observe")
+    runner.set_mode()
+    assert runner.operation is not None
+    clock.advance(31)
+    assert runner.check_overdue()
+    assert runner.operation is None
+
+
+def test_a_pause_ends_a_resize_that_was_given_up_before() -> None:
+    clock = FakeClock()
+    runner = a_runner(clock)
+    begin_resize(runner, clock)
+    clock.advance(31)
+    runner.check_overdue()
+    assert runner.operation is not None
+    runner.intents["pause"] = an_intent()
+    runner.set_mode()
+    assert runner.operation is None
+
+
+def test_the_same_refusal_again_and_again_is_one_entry_of_the_trail() -> None:
+    runner = a_runner(FakeClock())
+    for needed in range(100):
+        runner.note("denied", BIGGER, resources(1_000, 4), f"needs {needed} MiB", "denied")
+    assert audit_kinds(runner) == ["denied"]
+    assert runner.last is not None
+    assert runner.last["why"] == "needs 99 MiB"
