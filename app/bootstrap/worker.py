@@ -16,7 +16,7 @@ from app.adapters.scheduler_http import SchedulerHttp
 from app.adapters.scheduler_registry import RegistrySchedulerWatch
 from app.bootstrap.platform import build_platform
 from app.bootstrap.stores import Stores
-from app.cluster.lease import LeaseTimes
+from app.cluster.lease import LeaseTimes, format_identity
 from app.config import Settings
 from app.errors import StoreUnavailable
 from app.ports.runtime import TaskQueue
@@ -104,7 +104,7 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue) -> Agent:
     clock, concurrency = SystemClock(), GreenConcurrency()
     stores = Stores(settings)
     _check_total(stores, settings.ownership.buckets)
-    holder = Holder(f"{worker}_{settings.env.pod_ip or settings.web.host}", str(uuid.uuid4()))
+    holder = Holder(format_identity(worker, settings.env.pod_ip or settings.web.host), str(uuid.uuid4()))
     facts = {"name": worker, "started_ms": clock.wall_ms(), "version": __version__, "pid": os.getpid()}
     agent = Agent(times, clock, concurrency, holder, stores.ticks, stores.intents, stores.agents, facts)
     ownership = Ownership(

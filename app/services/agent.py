@@ -5,7 +5,6 @@ Built by `app.bootstrap`, started by the worker's boot step. Tasks call `tick`, 
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,6 +16,7 @@ from app.ports.runtime import Clock, Concurrency, Job, Signal
 from app.ports.store import AgentRegistry, BucketName, FencingToken, Holder, IntentStore, TickStore
 from app.ports.vm import VmKey
 from app.services.agent_settings import AgentSettings
+from app.services.announcing import Announcement
 from app.services.executors import Executors
 from app.services.ownership import Ownership
 from app.services.polling import Polling
@@ -32,9 +32,6 @@ logger = logging.getLogger(__name__)
 
 PUBLISH_EVERY_S = 1.0
 """How often a worker tells the registry about itself."""
-
-PUBLISHED_FOR_S = 10.0
-"""How long the registry believes it."""
 
 LOOK_EVERY_S = 1.0
 """How often the real size is read of VMs whose resize was accepted and not yet seen."""
@@ -74,6 +71,7 @@ class Agent:
         self._ticks = ticks
         self._intents = intents
         self._registry = registry
+        self._announcement = Announcement(registry, holder.agent_id, self._facts_now)
         self._facts = facts
         self._stop: Signal = concurrency.signal()
         self._jobs: list[Job] = []
@@ -281,15 +279,12 @@ class Agent:
 
     def _run_publishing(self) -> None:
         while not self._stop.is_set():
-            try:
-                self._registry.publish(self._holder.agent_id, self._facts_now(), PUBLISHED_FOR_S)
-            except StoreUnavailable as err:
-                logger.debug("registry not told", extra={"reason": err.problem})
+            self._announcement.refresh()
             # Also when nothing has changed: a queue change that failed in the consumer is made good here.
             self._queues_changed()
             self._stop.wait(PUBLISH_EVERY_S)
 
-    def _facts_now(self) -> bytes:
+    def _facts_now(self) -> dict[str, Any]:
         inventory = self.supervisor.inventory
         problems = [text for text in (self.ownership.problem, inventory.problem) if text]
         if inventory.unreadable:
@@ -297,20 +292,18 @@ class Agent:
             problems.append(
                 f"{len(inventory.unreadable)} VMs can't be read, so they are left alone: {name}: {what}"
             )
-        return json.dumps(
-            {
-                **self._facts,
-                "kind": "worker",
-                "identity": self._holder.identity,
-                "agent_id": self._holder.agent_id,
-                "buckets": sorted(self.held_buckets()),
-                "vms": len(self.supervisor.runners()),
-                "counters": {
-                    "polls": self.polling.polls,
-                    "poll_failures": self.polling.failures,
-                    "skipped_polls": self.polling.skipped,
-                    "scaling_tasks": self.scaling.tasks_sent,
-                },
-                "problems": problems,
-            }
-        ).encode()
+        return {
+            **self._facts,
+            "kind": "worker",
+            "identity": self._holder.identity,
+            "agent_id": self._holder.agent_id,
+            "buckets": sorted(self.held_buckets()),
+            "vms": len(self.supervisor.runners()),
+            "counters": {
+                "polls": self.polling.polls,
+                "poll_failures": self.polling.failures,
+                "skipped_polls": self.polling.skipped,
+                "scaling_tasks": self.scaling.tasks_sent,
+            },
+            "problems": problems,
+        }

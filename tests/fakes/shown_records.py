@@ -12,6 +12,7 @@ from app.services.agent_settings import AgentSettings
 from app.services.record import build_record
 from app.services.runner import Runner
 from tests.fakes.shown_fleet import ShownFleet, bucket_of
+from tests.service_builders import some_settings
 
 GIB = 1 << 30
 UNIT = resources(250, 1)
@@ -30,22 +31,7 @@ CORE = CoreConfig(
 
 
 def settings(worker: str) -> AgentSettings:
-    return AgentSettings(
-        worker=worker,
-        core=CORE,
-        poll_period_s=5.0,
-        metrics_timeout_s=2.0,
-        metrics_prefix="node_",
-        scheduler_timeout_s=2.0,
-        platform_timeout_s=10.0,
-        apply_timeout_s=30.0,
-        monitor_connect_timeout_s=4.0,
-        monitor_response_timeout_s=5.0,
-        monitor_retry_min_wait_s=5.0,
-        silence_s=20.0,
-        grace_s=20.0,
-        compute_unit=UNIT,
-    )
+    return some_settings(worker=worker, core=CORE)
 
 
 def virtual_machine(key: str, use: Resources | None = None) -> VirtualMachine:
