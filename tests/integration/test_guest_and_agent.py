@@ -20,6 +20,7 @@ from app.ports.peers import MonitorCallbacks
 from app.ports.vm import Address
 from app.protocols.informant_agent import InformantAgent, Reply, Standing
 from tests.fakes.guest_on_loop import GIB, GuestOnLoop
+from tests.fleet_process import until
 
 A = "aaaaaaaa-0000-4000-8000-000000000000"
 B = "bbbbbbbb-0000-4000-8000-000000000000"
@@ -31,15 +32,6 @@ def guest() -> Iterator[GuestOnLoop]:
     one = GuestOnLoop()
     yield one
     one.close()
-
-
-def until(condition: object, what: str) -> None:
-    assert callable(condition)
-    for _ in range(3_000):
-        if condition():
-            return
-        time.sleep(0.01)
-    pytest.fail(f"never: {what}")
 
 
 class Watched:

@@ -18,6 +18,7 @@ from app.protocols.informant import AgentDesc, encode_agent_desc
 from app.protocols.informant_set import SetSettings
 from tests.fakes.guest_on_loop import PATIENT, GuestOnLoop, RawAgent, response
 from tests.fakes.raw_peer import RawPeer, read_head
+from tests.fleet_process import until
 
 A = "aaaaaaaa-0000-4000-8000-000000000000"
 B = "bbbbbbbb-0000-4000-8000-000000000000"
@@ -28,16 +29,6 @@ def guest() -> Iterator[GuestOnLoop]:
     one = GuestOnLoop()
     yield one
     one.close()
-
-
-def until(condition: object, what: str) -> None:
-    """Wait until a callable says True."""
-    assert callable(condition)
-    for _ in range(3_000):
-        if condition():
-            return
-        time.sleep(0.01)
-    pytest.fail(f"never: {what}")
 
 
 def call(guest: GuestOnLoop, method: str, path: str, body: bytes | dict[str, object]) -> requests.Response:
