@@ -12,6 +12,7 @@ from app.cli.trace_file import read_trace_file
 from app.errors import UsageError, VmscalerError
 from app.fleet.fleet import ApplyRates
 from app.fleet.main import FleetOptions, run_fleet
+from app.protocols.access import AllowedAddresses, parse_network
 from app.services.what_if_options import read_options
 from app.simulation.faults import FAULT_EFFECTS, Fault
 from app.simulation.fleet_plan import DEFAULT_MIX
@@ -48,6 +49,10 @@ class _Address(click.ParamType[tuple[str, int]]):
 @click.option("--state", type=click.Path(file_okay=False, path_type=Path), help="Keep sizes and ports here.")
 @click.option("--control", default="127.0.0.1:10310", show_default=True, type=_Address(), help="Control API.")
 @click.option("--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Its token.")
+@click.option("--allow", "allowed", multiple=True, metavar="CIDR", help="Who may call; else everyone.")
+@click.option("--tls-cert", metavar="FILE", help="Speak TLS at the control interface with this certificate,")
+@click.option("--tls-key", metavar="FILE", help="and this key; else it is in that file too.")
+@click.option("--guard-vms", is_flag=True, help="TLS and token at the VMs' own servers, too.")
 @click.option(
     "--profile-mix", metavar="NAME=WEIGHT,...", help="Weights, such as daily=3,spike=1; else all profiles."
 )
@@ -78,6 +83,10 @@ def sim_command(
     state: Path | None,
     control: tuple[str, int],
     token_file: Path | None,
+    allowed: tuple[str, ...],
+    tls_cert: str | None,
+    tls_key: str | None,
+    guard_vms: bool,
     profile_mix: str | None,
     traces: tuple[str, ...],
     trace_speed: float | None,
@@ -111,7 +120,12 @@ def sim_command(
         host_metrics=host_metrics if observe_host else None,
         journal=journal,
         traces=_trace_choice(traces, trace_speed, trace_cpus, trace_vms),
+        callers=_callers(allowed),
+        certificate=_certificate(tls_cert, tls_key),
+        are_vms_guarded=guard_vms,
     )
+    if guard_vms and options.certificate is None and options.token is None:
+        raise UsageError("--guard-vms needs --token-file or --tls-cert")
     try:
         asyncio.run(run_fleet(options, announce=_announce))
     except UsageError:
@@ -193,6 +207,21 @@ def _fraction(text: str, most: float) -> float:
     if not 0 <= value <= most:
         raise ValueError(text)
     return value
+
+
+def _callers(texts: tuple[str, ...]) -> AllowedAddresses | None:
+    """Who may call; None: everyone. Raises click.BadParameter."""
+    try:
+        return AllowedAddresses(tuple(parse_network(text) for text in texts)) if texts else None
+    except ValueError as err:
+        raise click.BadParameter(f"--allow: {err}") from err
+
+
+def _certificate(path: str | None, key: str | None) -> tuple[str, str | None] | None:
+    """The files for TLS; None: plain HTTP. Raises UsageError."""
+    if path is None and key is not None:
+        raise UsageError("--tls-key needs --tls-cert")
+    return None if path is None else (path, key)
 
 
 def _read_token(path: Path) -> str:

@@ -5,7 +5,6 @@ Sizes are `{"cpu_m": milli-vCPU, "mem": slots}`. Errors are `{"error": text}` wi
 
 from __future__ import annotations
 
-import hmac
 import json
 from collections.abc import Callable
 
@@ -15,6 +14,7 @@ from app.fleet.fleet import Fleet, SizeRequest
 from app.fleet.host_vm import HostVm
 from app.fleet.simulated_vm import SimulatedVm
 from app.fleet.state_file import size_facts
+from app.guest.access import Access
 from app.guest.http_messages import Request, Response, Upgrade, json_response
 from app.simulation.faults import FAULT_EFFECTS, Fault
 from app.simulation.profiles import Demand
@@ -28,29 +28,25 @@ _MAX_NAMES = 1_000
 class ControlInterface:
     """Answers requests; every route but `/healthz` needs the token, if there is one."""
 
-    def __init__(self, fleet: Fleet, *, host: str, token: str | None, observed: HostVm | None) -> None:
+    def __init__(self, fleet: Fleet, *, host: str, access: Access, observed: HostVm | None) -> None:
         """`host`: where the VMs' servers listen; `observed`: this machine, shown beside the fleet."""
         self._fleet = fleet
         self._host = host
-        self._token = token
+        self._access = access
         self._observed = observed
 
     async def handle(self, request: Request) -> Response | Upgrade:
         """The handler for `app.guest.server.Server`."""
-        if request.path == "/healthz":
+        is_health = request.path == "/healthz"
+        refusal = self._access.refusal(request, is_protected=not is_health)
+        if refusal is not None:
+            return _error(refusal.status, refusal.body.decode().strip())
+        if is_health:
             return json_response({"vms": len(self._fleet.vms)})
-        if not self._is_allowed(request):
-            return _error(401, "a bearer token is needed")
         try:
             return await self._route(request)
         except InvalidInput as err:
             return _error(400, str(err))
-
-    def _is_allowed(self, request: Request) -> bool:
-        if self._token is None:
-            return True
-        given = request.headers.get("authorization", "").encode()
-        return hmac.compare_digest(given, f"Bearer {self._token}".encode())
 
     async def _route(self, request: Request) -> Response:
         match [part for part in request.path.split("/") if part]:

@@ -6,20 +6,24 @@ import asyncio
 import logging
 import resource
 import signal
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from app.adapters.journal_file import JournalFile
 from app.errors import ConfigurationError
 from app.fleet.control import ControlInterface
 from app.fleet.fleet import ApplyRates, Fleet
 from app.fleet.host_vm import HostVm, this_machine
-from app.fleet.journal import Journal
 from app.fleet.node_page import NodePage
 from app.fleet.simulated_vm import SimulatedVm
 from app.fleet.state_file import SavedFleet, load_state, save_state
 from app.fleet.vm_server import VmServer
+from app.guest.access import Access
 from app.guest.server import Limits, Server
+from app.guest.tls import server_tls
+from app.protocols.access import AllowedAddresses
 from app.simulation.faults import Fault
 from app.simulation.fleet_plan import DEFAULT_MIX, plan_fleet, with_traces
 from app.simulation.played_trace import TraceChoice
@@ -28,7 +32,7 @@ from app.simulation.profiles import Profile
 logger = logging.getLogger(__name__)
 
 VM_HOST = "127.0.0.1"
-"""Where the VMs' servers listen; they ask nobody for a token, so nothing else is offered."""
+"""Where the VMs' servers listen, whatever is asked of their callers."""
 SAVE_EVERY_S = 0.5
 """Least time between two writes of the state file."""
 SAVE_AGE_EVERY = 20
@@ -47,6 +51,9 @@ class FleetOptions:
         faults: switched on from the start, each with its fraction of the VMs.
         host_metrics: where this machine's metrics page is, to show it as an observed VM; None: it isn't.
         traces: recorded loads that VMs play instead of their profiles; None: there are none.
+        callers: who may call the control interface and the VMs; None: everyone.
+        certificate: files of a certificate and its key: the control interface speaks TLS; None: plain HTTP.
+        are_vms_guarded: whether the VMs' servers, too, speak TLS and ask for the token.
     """
 
     vms: int
@@ -61,6 +68,9 @@ class FleetOptions:
     host_metrics: tuple[str, int] | None = None
     journal: Path | None = None
     traces: TraceChoice | None = None
+    callers: AllowedAddresses | None = None
+    certificate: tuple[str, str | None] | None = None
+    are_vms_guarded: bool = False
 
 
 async def run_fleet(options: FleetOptions, *, announce: Callable[[str], None]) -> None:
@@ -78,7 +88,8 @@ async def run_fleet(options: FleetOptions, *, announce: Callable[[str], None]) -
     process = _Process(options)
     try:
         host, port = await process.start()
-        announce(f"{options.vms} VMs; control interface on http://{host}:{port}")
+        scheme = "http" if options.certificate is None else "https"
+        announce(f"{options.vms} VMs; control interface on {scheme}://{host}:{port}")
         await stop.wait()
     finally:
         await process.close()
@@ -103,16 +114,23 @@ class _Process:
         for fault, fraction in options.faults.items():
             self._fleet.faults.switch_on(fault, fraction=fraction)
         interface = ControlInterface(
-            self._fleet, host=VM_HOST, token=options.token, observed=_observed(options.host_metrics)
+            self._fleet,
+            host=VM_HOST,
+            access=Access(options.callers, options.token),
+            observed=_observed(options.host_metrics),
         )
-        self._control = Server(interface.handle, limits=_CONTROL_LIMITS)
+        self._tls = _tls(options.certificate)
+        self._control = Server(interface.handle, limits=_CONTROL_LIMITS, tls=self._tls)
 
     async def start(self) -> tuple[str, int]:
         page = NodePage()
-        host, port = self._options.control
+        options = self._options
+        host, port = options.control
+        access = Access(options.callers, options.token if options.are_vms_guarded else None)
+        tls = self._tls if options.are_vms_guarded else None
         try:
             for vm in self._fleet.vms.values():
-                self._servers[vm.key] = VmServer(self._fleet, vm, page)
+                self._servers[vm.key] = VmServer(self._fleet, vm, page, access, tls)
             for server in self._by_saved_port():
                 await server.start(VM_HOST)
             self._save()
@@ -175,9 +193,9 @@ def _load(options: FleetOptions) -> SavedFleet:
     return load_state(options.state, options.seed)
 
 
-def _journal(path: Path | None) -> Journal:
+def _journal(path: Path | None) -> JournalFile:
     try:
-        return Journal(path)
+        return JournalFile(path)
     except OSError as err:
         raise ConfigurationError([err.strerror or str(err)], source=str(path)) from err
 
@@ -189,6 +207,15 @@ def _observed(metrics: tuple[str, int] | None) -> HostVm | None:
         return this_machine(metrics)
     except (OSError, ValueError) as err:
         raise ConfigurationError([f"this machine can't be observed: {err}"], source="sim") from err
+
+
+def _tls(certificate: tuple[str, str | None] | None) -> ssl.SSLContext | None:
+    if certificate is None:
+        return None
+    try:
+        return server_tls(*certificate)
+    except ValueError as err:
+        raise ConfigurationError([str(err)], source="sim") from err
 
 
 def _raise_file_limit(vms: int) -> None:

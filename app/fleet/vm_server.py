@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 
 from app.fleet.fleet import Fleet
 from app.fleet.node_page import CONTENT_TYPE, NodePage, broken_kind, broken_page
 from app.fleet.simulated_vm import SimulatedVm
 from app.fleet.vm_monitor import VmMonitor
+from app.guest.access import Access
 from app.guest.http_messages import Request, Response, Upgrade, text_response
 from app.guest.server import Limits, Server
 from app.simulation.faults import Fault
@@ -18,13 +20,21 @@ _LIMITS = Limits(connections=16, body_bytes=4_096)
 
 
 class VmServer:
-    """Answers for one VM; `start` once, `close` once."""
+    """Answers for one VM; `start` once, `close` once.
 
-    def __init__(self, fleet: Fleet, vm: SimulatedVm, page: NodePage) -> None:
+    Args:
+        access: who may call; a token there is asked of everyone.
+        tls: what is spoken; None: plain HTTP.
+    """
+
+    def __init__(
+        self, fleet: Fleet, vm: SimulatedVm, page: NodePage, access: Access, tls: ssl.SSLContext | None
+    ) -> None:
         self._fleet = fleet
         self._vm = vm
         self._page = page
-        self._server = Server(self._handle, limits=_LIMITS)
+        self._access = access
+        self._server = Server(self._handle, limits=_LIMITS, tls=tls)
         self._monitor = VmMonitor(fleet, vm)
 
     async def start(self, host: str) -> None:
@@ -46,6 +56,9 @@ class VmServer:
         await self._server.close(0.2)
 
     async def _handle(self, request: Request) -> Response | Upgrade:
+        refusal = self._access.refusal(request, is_protected=True)
+        if refusal is not None:
+            return refusal
         if request.path == "/monitor":
             return Upgrade(self._monitor.converse)
         if request.path == "/metrics" and request.method in ("GET", "HEAD"):

@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-import hmac
-import ipaddress
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from app.guest.http_messages import Request, Response, text_response
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+from app.protocols.access import AllowedAddresses, is_bearer
 
 MAX_TOKEN_BYTES = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class AllowedAddresses:
-    """Networks and host names; none at all: see where it is used."""
-
-    networks: Sequence[Network] = ()
-    names: frozenset[str] = frozenset()
-
-    def has(self, host: str) -> bool:
-        """Whether a host, as it was written, is one of them; names are not resolved."""
-        address = parse_ip(host)
-        if address is None:
-            return host.lower() in self.names
-        return any(address in network for network in self.networks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,41 +27,11 @@ class Access:
         """The 403 or 401 for a request, or None where it may go on."""
         if self.callers is not None and not self.callers.has(request.peer):
             return text_response("this address may not call", 403)
-        if is_protected and self.token is not None and not self._has_token(request):
-            return Response(401, b"a bearer token is needed\n", headers=(("WWW-Authenticate", "Bearer"),))
-        return None
-
-    def _has_token(self, request: Request) -> bool:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        expected = (self.token or "").encode()
-        # The server reads header bytes as Latin-1; going back gives the bytes that were sent.
-        return scheme.lower() == "bearer" and hmac.compare_digest(
-            given.strip().encode("latin-1", "replace"), expected
-        )
-
-
-def parse_ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """An address; an IPv4 one that is mapped into IPv6 becomes plain. None where it is a name."""
-    try:
-        address = ipaddress.ip_address(text.partition("%")[0])
-    except ValueError:
-        return None
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    return address
-
-
-def is_same_host(caller: str, host: str) -> bool:
-    """Whether `host` of an agent's address is the caller itself; `localhost` is any loopback address."""
-    address = parse_ip(caller)
-    if address is None:
-        return False
-    return address.is_loopback if host.lower() == "localhost" else parse_ip(host) == address
-
-
-def parse_network(text: str) -> Network:
-    """A CIDR, or one address. Raises ValueError."""
-    return ipaddress.ip_network(text, strict=False)
+        if not is_protected or self.token is None:
+            return None
+        if is_bearer(request.headers.get("authorization", ""), self.token):
+            return None
+        return Response(401, b"a bearer token is needed\n", headers=(("WWW-Authenticate", "Bearer"),))
 
 
 def read_token(path: str) -> str:

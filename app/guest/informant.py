@@ -10,11 +10,11 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from app.errors import InvalidInput
-from app.guest.access import AllowedAddresses, is_same_host
 from app.guest.hooks import HookFailed
 from app.guest.http_messages import Request, Response, text_response
 from app.guest.informant_agents import InformantAgents
 from app.guest.workload import Workload
+from app.protocols.access import AllowedAddresses, is_same_host
 from app.protocols.informant import (
     decode_agent_desc,
     decode_resources,

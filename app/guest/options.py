@@ -9,10 +9,12 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.guest.access import AllowedAddresses, parse_ip, parse_network, read_token
+from app.guest.access import read_token
 from app.guest.hooks import LIMIT_S, Hook
 from app.guest.routes import ROLES
+from app.guest.tls import server_tls
 from app.guest.watchdog import CHECK_EVERY_S, LOCK_LIMIT_S
+from app.protocols.access import AllowedAddresses, parse_ip, parse_network
 from app.protocols.informant_set import SetSettings
 
 PROTECTABLE = (*ROLES, "cpus")
@@ -119,7 +121,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         help=f"the informant's times, in seconds: {', '.join(f'{n}={s:g}' for n, s in TIMINGS.items())}",
     )
     parser.add_argument("--tls-cert", metavar="FILE", help="speak TLS with this certificate, and …")
-    parser.add_argument("--tls-key", metavar="FILE", help="… this key")
+    parser.add_argument("--tls-key", metavar="FILE", help="… this key; else it is in that file too")
 
 
 def read_run_options(options: argparse.Namespace) -> RunOptions:
@@ -225,6 +227,4 @@ def _tls(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
         return None
     if certificate is None:
         raise ValueError("--tls-key needs --tls-cert")
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate, key)
-    return context
+    return server_tls(certificate, key)

@@ -34,6 +34,7 @@ class Limits:
         idle_s: between two requests.
         respond_s: for the handler, long polls included.
         write_s: for the peer to take an answer or a message.
+        handshake_s: for a client's part of the TLS handshake; others are served meanwhile.
     """
 
     connections: int = 64
@@ -44,6 +45,7 @@ class Limits:
     idle_s: float = 75.0
     respond_s: float = 90.0
     write_s: float = 10.0
+    handshake_s: float = 10.0
 
 
 class Server:
@@ -70,7 +72,10 @@ class Server:
         Raises:
             OSError: the address can't be had.
         """
-        self._listener = await asyncio.start_server(self._accepted, host, port, ssl=self._tls, backlog=128)
+        handshake_s = None if self._tls is None else self._limits.handshake_s
+        self._listener = await asyncio.start_server(
+            self._accepted, host, port, ssl=self._tls, backlog=128, ssl_handshake_timeout=handshake_s
+        )
         address = self._listener.sockets[0].getsockname()
         return str(address[0]), int(address[1])
 

@@ -31,6 +31,7 @@ SHARED_ADAPTERS = frozenset({"bounded_websocket", "clock", "deadline_http", "htt
 """Adapters that others are built on."""
 
 GUEST_PROTOCOLS = (
+    "access",
     "bounded_json",
     "informant",
     "informant_agent",

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from app.guest.access import Access, AllowedAddresses
+from app.guest.access import Access
 from app.guest.cpus import CpuSwitch
 from app.guest.hooks import Hook
 from app.guest.informant import Informant
@@ -17,6 +17,7 @@ from app.guest.monitor import Monitor
 from app.guest.routes import Routes
 from app.guest.server import Limits, Server
 from app.guest.workload import Workload
+from app.protocols.access import AllowedAddresses
 from app.protocols.informant import AgentAnswer, AgentDesc, encode_agent_answer
 from app.protocols.informant_set import SetSettings
 from tests.fakes.raw_peer import read_exactly, read_head

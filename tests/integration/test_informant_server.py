@@ -12,8 +12,9 @@ from collections.abc import Iterator
 import pytest
 import requests
 
-from app.guest.access import Access, AllowedAddresses
+from app.guest.access import Access
 from app.guest.hooks import Hook
+from app.protocols.access import AllowedAddresses
 from app.protocols.informant import AgentDesc, encode_agent_desc
 from app.protocols.informant_set import SetSettings
 from tests.fakes.guest_on_loop import PATIENT, GuestOnLoop, RawAgent, response

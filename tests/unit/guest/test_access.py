@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.guest.access import Access, AllowedAddresses, is_same_host, parse_network, read_token
+from app.guest.access import Access, read_token
 from app.guest.http_messages import Request
+from app.protocols.access import AllowedAddresses, is_same_host, parse_network
 
 
 def request(peer: str = "10.0.0.1", **headers: str) -> Request:

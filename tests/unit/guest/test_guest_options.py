@@ -102,5 +102,7 @@ def test_what_does_not_fit_is_refused(words: tuple[str, ...]) -> None:
 def test_a_file_that_is_not_there_is_an_error() -> None:
     with pytest.raises(OSError):
         read(*MONITOR, "--token-file", "/nonexistent")
-    with pytest.raises(OSError):
+    with pytest.raises(ValueError, match="/nonexistent: No such file"):
         read(*MONITOR, "--tls-cert", "/nonexistent")
+    with pytest.raises(ValueError, match="no certificate with the key"):
+        read(*MONITOR, "--tls-cert", __file__)
