@@ -38,6 +38,18 @@ class RedisKeys:
         """Sorted set: agent ids by the time at which their facts end."""
         return f"{self.prefix}:agents:until"
 
+    def agents_seen(self) -> str:
+        """Sorted set: agent ids by the time of their last publication, Unix ms."""
+        return f"{self.prefix}:agents:seen"
+
+    def agents_order(self) -> str:
+        """Sorted set: agent ids by their numbers in the order of registration."""
+        return f"{self.prefix}:agents:order"
+
+    def drains(self) -> str:
+        """Hash by agent id of workers that are to hand over everything: when, a space, a note as JSON."""
+        return f"{self.prefix}:agents:drains"
+
     def lease(self, bucket: str) -> str:
         """Hash: `token` stays; `identity`, `agent`, `acquired_ms`, `renewed_ms`, `until_ms` while held."""
         return self._of(bucket, "lease")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.ports.peers import SchedulerInfo
+from app.ports.registry import AgentRecord, AgentRegistry
 from app.ports.runtime import Clock, Monotonic
-from app.ports.store import AgentRecord, AgentRegistry
 
 SWITCH_PAUSE_S = 5.0
 """A new scheduler takes over no sooner than this after the last switch (`spec/scheduler-protocol.md`)."""

@@ -1,4 +1,4 @@
-"""What Redis holds: leases, VM records, ticks, intents, the registry of agents.
+"""What Redis holds: leases, VM records, ticks, intents. The registry of agents is in `app.ports.registry`.
 
 Every call raises `StoreUnavailable` when Redis gives no answer within its time limit.
 """
@@ -39,12 +39,14 @@ class LeaseRow:
         holder: None when the bucket is free (or its lease has expired).
         token: the last token given for the bucket, 0 if none ever was.
         remaining_ms: until it expires by Redis' clock; 0 when free.
+        acquired_ms: since when this holder has it, Unix ms by Redis' clock; 0 when free or unknown.
     """
 
     bucket: BucketName
     holder: Holder | None
     token: FencingToken
     remaining_ms: int
+    acquired_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,21 @@ class LeaseView:
         live_agents: agent ids whose heartbeat is younger than the lease duration.
         renewed: buckets whose lease the caller asked to renew and still holds.
         redis_ms: Redis' clock, Unix milliseconds.
+        draining: agent ids that are to hand over everything and take nothing, live or not.
+        silence_ms: for so long nobody may acquire, since leases may have been lost; 0 as a rule.
     """
 
     leases: Mapping[BucketName, LeaseRow]
     live_agents: tuple[str, ...]
     renewed: frozenset[BucketName]
     redis_ms: int
+    draining: frozenset[str] = frozenset()
+    silence_ms: int = 0
+
+    @property
+    def takers(self) -> tuple[str, ...]:
+        """Live agents among whom the buckets are shared: those that drain don't count."""
+        return tuple(agent for agent in self.live_agents if agent not in self.draining)
 
 
 class LeaseStore(Protocol):
@@ -71,12 +82,18 @@ class LeaseStore(Protocol):
         """Store the number of buckets at the first start.
 
         Raises:
-            ConfigurationError: another number is in force; says how to change it.
+            ConfigurationError: another number is in force, or it is being changed; says what to do.
         """
         ...
 
     def round(self, holder: Holder, renew: Mapping[BucketName, FencingToken]) -> LeaseView:
-        """Heartbeat of the holder, renewal of what it holds, and a view of everything."""
+        """Heartbeat of the holder, renewal of what it holds, and a view of everything.
+
+        The number of buckets is written back where Redis has lost it.
+
+        Raises:
+            ConfigurationError: as `check_total`; then there was no heartbeat and nothing was renewed.
+        """
         ...
 
     def acquire(
@@ -98,7 +115,11 @@ class LeaseReader(Protocol):
     """Leases for readers that hold none (the command line, the demo's screen); nothing is written."""
 
     def stored_total(self) -> int | None:
-        """The number of buckets in force; None before the first start of a worker."""
+        """The number of buckets in force; None before the first start of a worker.
+
+        Raises:
+            ConfigurationError: it is being changed; says how to finish that.
+        """
         ...
 
     def view(self) -> LeaseView:
@@ -198,34 +219,4 @@ class IntentStore(Protocol):
 
     def list(self, bucket: BucketName) -> Sequence[Intent]:
         """All intents of the bucket, expired ones left out (by `until_ms` and Redis' clock)."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class AgentRecord:
-    """A worker process in the registry.
-
-    Attributes:
-        facts: JSON bytes with name, address, start time, versions, counters; at most 8 KB.
-        age_ms: since its last heartbeat.
-    """
-
-    agent_id: str
-    facts: bytes
-    age_ms: int
-
-
-class AgentRegistry(Protocol):
-    """Facts that workers and other processes publish about themselves."""
-
-    def publish(self, agent_id: str, facts: bytes, ttl_s: float) -> None:
-        """Write or refresh; gone by itself after `ttl_s`."""
-        ...
-
-    def list(self) -> Sequence[AgentRecord]:
-        """All live ones, by agent id."""
-        ...
-
-    def withdraw(self, agent_id: str) -> None:
-        """Take it away at a clean end."""
         ...

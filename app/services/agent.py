@@ -12,8 +12,9 @@ from typing import Any
 
 from app.core.events import PluginGone
 from app.errors import OwnershipLost, StoreUnavailable
+from app.ports.registry import AgentRegistry
 from app.ports.runtime import Clock, Concurrency, Job, Signal
-from app.ports.store import AgentRegistry, BucketName, FencingToken, Holder, IntentStore, TickStore
+from app.ports.store import BucketName, FencingToken, Holder, IntentStore, TickStore
 from app.ports.vm import VmKey
 from app.services.agent_settings import AgentSettings
 from app.services.announcing import Announcement
@@ -45,6 +46,9 @@ MAX_POLLS_OF_A_BUCKET = 2
 MAX_LOOKS = 32
 """Real sizes read at once."""
 
+MAX_NAMED = 20
+"""VMs that are left alone, named in the registry; its entries are small."""
+
 
 class Agent:
     """A worker's services, running between `start` and `stop`.
@@ -70,7 +74,6 @@ class Agent:
         self._holder = holder
         self._ticks = ticks
         self._intents = intents
-        self._registry = registry
         self._announcement = Announcement(registry, holder.agent_id, self._facts_now)
         self._facts = facts
         self._stop: Signal = concurrency.signal()
@@ -137,10 +140,7 @@ class Agent:
             self.ownership.release_all()
         except StoreUnavailable as err:
             logger.warning("leases not released: they will expire", extra={"reason": err.problem})
-        try:
-            self._registry.withdraw(self._holder.agent_id)
-        except StoreUnavailable as err:
-            logger.debug("registry not told", extra={"reason": err.problem})
+        self._announcement.end()
         deadline = self._clock.monotonic() + timeout_s
         for job in self._jobs:
             if not job.join(max(deadline - self._clock.monotonic(), 0.0)):
@@ -292,6 +292,12 @@ class Agent:
             problems.append(
                 f"{len(inventory.unreadable)} VMs can't be read, so they are left alone: {name}: {what}"
             )
+        left_alone = self.supervisor.left_alone()
+        if left_alone:
+            problems.append(
+                f"{len(left_alone)} VMs are left alone, since a newer version wrote their records "
+                f"(upgrade this worker): {left_alone[0]}"
+            )
         return {
             **self._facts,
             "kind": "worker",
@@ -306,4 +312,5 @@ class Agent:
                 "scaling_tasks": self.scaling.tasks_sent,
             },
             "problems": problems,
+            "left_alone": left_alone[:MAX_NAMED],
         }

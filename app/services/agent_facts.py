@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from app.ports.store import AgentRecord
+from app.ports.registry import AgentRecord
 from app.services.vm_record import ShownText
 
 
@@ -25,6 +25,7 @@ class _Facts(BaseModel):
     vms: int = 0
     counters: dict[ShownText, int | float] = {}
     problems: tuple[ShownText, ...] = ()
+    left_alone: tuple[ShownText, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class AgentRow:
         buckets: names of the buckets that a worker holds, as it says.
         age_ms: since its last heartbeat.
         problems: what it says is wrong with it, a sentence each.
+        left_alone: some VMs of its buckets that it does not run, since a newer version wrote their records.
     """
 
     agent_id: str
@@ -51,6 +53,7 @@ class AgentRow:
     counters: dict[str, int | float]
     problems: tuple[str, ...]
     age_ms: int
+    left_alone: tuple[str, ...] = ()
 
 
 def read_agent(record: AgentRecord) -> AgentRow:
@@ -73,4 +76,5 @@ def read_agent(record: AgentRecord) -> AgentRow:
         counters=facts.counters,
         problems=facts.problems,
         age_ms=record.age_ms,
+        left_alone=facts.left_alone,
     )

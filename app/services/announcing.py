@@ -1,4 +1,4 @@
-"""A process that is no worker tells the registry about itself, so that others find it."""
+"""A process tells the registry about itself, so that others find it and an operator sees it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Mapping
 
 from app.errors import StoreUnavailable
+from app.ports.registry import AgentRegistry
 from app.ports.runtime import Signal
-from app.ports.store import AgentRegistry
 
 logger = logging.getLogger(__name__)
 
@@ -37,14 +37,19 @@ class Announcement:
         self._agent_id = agent_id
         self._facts = facts
         self._problem = ""
+        self._number: int | None = None
 
     def run(self, stop: Signal) -> None:
         """Refresh until stopped, then take the entry away."""
         while not stop.is_set():
             is_said = self.refresh()
             stop.wait(ANNOUNCE_EVERY_S if is_said else LOOK_EVERY_S)
+        self.end()
+
+    def end(self) -> None:
+        """Take the entry away."""
         try:
-            self._registry.withdraw(self._agent_id)
+            self._registry.unregister(self._agent_id)
         except StoreUnavailable as err:
             logger.debug("registry not told of the end", extra={"reason": str(err)})
 
@@ -54,12 +59,18 @@ class Announcement:
         if facts is None:
             return False
         try:
-            self._registry.publish(self._agent_id, json.dumps(facts).encode(), ANNOUNCED_FOR_S)
+            self._publish(json.dumps(facts).encode())
         except StoreUnavailable as err:
             self._say(str(err))
         else:
             self._say("")
         return True
+
+    def _publish(self, facts: bytes) -> None:
+        """A heartbeat; where Redis has lost the entry it is made anew, in its old place of the order."""
+        if self._number is not None and self._registry.heartbeat(self._agent_id, facts, ANNOUNCED_FOR_S):
+            return
+        self._number = self._registry.register(self._agent_id, facts, ANNOUNCED_FOR_S, number=self._number)
 
     def _say(self, problem: str) -> None:
         if problem == self._problem:

@@ -6,12 +6,13 @@ Reads only; a bucket's records come in one call. Works beside a running fleet an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.core.model import Millis
 from app.errors import InvalidInput, UsageError
+from app.ports.registry import AgentRegistry
 from app.ports.runtime import Clock
-from app.ports.store import AgentRegistry, BucketName, IntentStore, LeaseReader, LeaseRow, StateStore
+from app.ports.store import BucketName, IntentStore, LeaseReader, LeaseRow, StateStore
 from app.ports.vm import VmKey
 from app.protocols.printable import printable
 from app.services.agent_facts import AgentRow, read_agent
@@ -162,7 +163,12 @@ class Inspection:
         """
         view = self.vm_view(key)
         standing = self._sources.intents.list(self.bucket_of(key))
-        return explain_vm(view.record, view.row, view.lease, standing, view.now_ms)
+        found = explain_vm(view.record, view.row, view.lease, standing, view.now_ms)
+        by = [agent.name for agent in self._agents() if key in agent.left_alone]
+        if by:
+            told = f"left alone by {by[0]}: a newer version than its own wrote the record (docs/upgrading.md)"
+            return replace(found, obstacles=(told, *found.obstacles))
+        return found
 
     def audit(self, key: VmKey, limit: int) -> Sequence[AuditLine]:
         """The newest `limit` entries (at most 10,000) of a VM's audit trail, oldest first."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.core.model import Millis
+from app.ports.registry import AgentRecord
 from app.ports.runtime import Monotonic
 from app.ports.store import (
-    AgentRecord,
     BucketName,
     FencingToken,
     Holder,
@@ -62,7 +62,7 @@ class ShownFleet:
 
     def add_agent(self, kind: str, name: str, **facts: object) -> None:
         raw = json.dumps({"kind": kind, "name": name, **facts}).encode()
-        self.published[name] = AgentRecord(agent_id=f"id-{name}", facts=raw, age_ms=700)
+        self.published[name] = AgentRecord(f"id-{name}", raw, age_ms=700, number=len(self.published) + 1)
 
     def hold(self, *names: str) -> None:
         """All buckets held, by the named workers in turn."""
@@ -138,14 +138,23 @@ class ShownAgents:
 
     fleet: ShownFleet
 
-    def publish(self, agent_id: str, facts: bytes, ttl_s: float) -> None:
-        raise AssertionError("a reader never publishes")
+    def register(self, agent_id: str, facts: bytes, ttl_s: float, *, number: int | None = None) -> int:
+        raise AssertionError("a reader never registers")
+
+    def heartbeat(self, agent_id: str, facts: bytes, ttl_s: float) -> bool:
+        raise AssertionError("a reader has no heartbeat")
+
+    def get(self, agent_id: str) -> AgentRecord | None:
+        return next((found for found in self.fleet.published.values() if found.agent_id == agent_id), None)
 
     def list(self) -> Sequence[AgentRecord]:
         return list(self.fleet.published.values())
 
-    def withdraw(self, agent_id: str) -> None:
-        raise AssertionError("a reader never withdraws")
+    def unregister(self, agent_id: str) -> bool:
+        raise AssertionError("a reader never unregisters")
+
+    def expire(self) -> Sequence[str]:
+        raise AssertionError("a reader expires nothing")
 
 
 def inspection(fleet: ShownFleet) -> Inspection:

@@ -6,28 +6,15 @@ import pytest
 
 from app.adapters.scheduler_registry import RegistrySchedulerWatch
 from app.ports.peers import SchedulerInfo
-from app.ports.store import AgentRecord
+from tests.fakes.agents import MemoryAgents
+from tests.fakes.clock import FakeClock
 from tests.fakes.scheduler_fleet import StandingClock
-
-
-class Registry:
-    def __init__(self) -> None:
-        self.entries: dict[str, bytes] = {}
-
-    def publish(self, agent_id: str, facts: bytes, ttl_s: float) -> None:
-        self.entries[agent_id] = facts
-
-    def list(self) -> list[AgentRecord]:
-        return [AgentRecord(key, facts, 0) for key, facts in self.entries.items()]
-
-    def withdraw(self, agent_id: str) -> None:
-        del self.entries[agent_id]
 
 
 class Fixture:
     def __init__(self) -> None:
-        self.registry = Registry()
         self.clock = StandingClock()
+        self.registry = MemoryAgents(FakeClock())
         self.watch = RegistrySchedulerWatch(self.registry, self.clock)
 
     def start(self, uid: str, started_ms: int) -> None:
@@ -38,7 +25,7 @@ class Fixture:
             "url": f"http://127.0.0.1:1/{uid}",
             "started_ms": started_ms,
         }
-        self.registry.publish(uid, json.dumps(facts).encode(), 10.0)
+        self.registry.register(uid, json.dumps(facts).encode(), 10.0)
 
     def uid(self) -> str | None:
         found = self.watch.current()
@@ -78,7 +65,7 @@ def test_a_new_one_takes_over_no_sooner_than_5_s_after_the_last_switch(fleet: Fi
 def test_until_a_new_one_takes_over_a_deleted_one_is_not_asked(fleet: Fixture) -> None:
     fleet.start("one", 5)
     assert fleet.uid() == "one"
-    fleet.registry.withdraw("one")
+    fleet.registry.unregister("one")
     fleet.start("two", 6)
     assert fleet.uid() is None
     fleet.clock.now_ms += 5_000
@@ -88,7 +75,7 @@ def test_until_a_new_one_takes_over_a_deleted_one_is_not_asked(fleet: Fixture) -
 def test_one_whose_entry_comes_back_goes_on_at_once(fleet: Fixture) -> None:
     fleet.start("one", 5)
     assert fleet.uid() == "one"
-    fleet.registry.withdraw("one")
+    fleet.registry.unregister("one")
     assert fleet.uid() is None
     fleet.start("one", 5)
     assert fleet.uid() == "one"
@@ -109,5 +96,5 @@ def test_one_whose_entry_comes_back_goes_on_at_once(fleet: Fixture) -> None:
 )
 def test_what_is_no_scheduler_is_passed_over(fleet: Fixture, facts: bytes) -> None:
     fleet.start("one", 5)
-    fleet.registry.publish("other", facts, 10.0)
+    fleet.registry.register("other", facts, 10.0)
     assert fleet.uid() == "one"
