@@ -29,12 +29,15 @@ class AgentTimes:
     Attributes:
         silence_s: without a request while registered, until we take it that the informant has dropped us;
             more than two of its checks.
+        resume_s: the same, from an answer to `/register` that no `/resume` has followed: an agent whose
+            `/resume` failed is dropped and not told. More than the limits of a change-over.
         retry_s: to the second try to register; doubles with each.
         retry_max_s: the longest of these waits, the jitter not counted.
         settled_s: a registration that has lived that long makes the waits short again.
     """
 
     silence_s: float = 25.0
+    resume_s: float = 3.0
     retry_s: float = 1.0
     retry_max_s: float = 60.0
     settled_s: float = 30.0
@@ -73,6 +76,9 @@ class InformantAgent:
         self._standing = Standing.UNREGISTERED
         self._is_resumed = False
         self._was_resumed = False
+        self._is_suspended = False
+        self._is_told = True
+        self._doubt_at: float | None = None
         self._effects = 0
         self._waiting: list[int] = []
         self._last_number = 0
@@ -97,12 +103,26 @@ class InformantAgent:
         """Whether an effect on the VM may begin."""
         return self._is_resumed and self._standing in (Standing.REGISTERING, Standing.REGISTERED)
 
+    @property
+    def is_suspended(self) -> bool:
+        """Whether what the informant said last was `/suspend`, and we are registered."""
+        return self._is_suspended and self._standing is not Standing.UNREGISTERED
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether an effect is in flight."""
+        return self._effects > 0
+
     def begin_effect(self) -> bool:
         """Take leave to change the VM; where it is True, `end_effect` must follow on every path."""
-        if not self.is_active:
-            return False
+        if self.is_active:
+            self.begin_effect_without_leave()
+            return True
+        return False
+
+    def begin_effect_without_leave(self) -> None:
+        """For a VM that goes on without its informant; a `/suspend` that comes later waits for it too."""
         self._effects += 1
-        return True
 
     def end_effect(self) -> list[Reply]:
         """An effect has ended; answers the `/suspend` that has waited for the last one."""
@@ -133,7 +153,9 @@ class InformantAgent:
         if expected != self._desc.agent_id:
             return [_refuse(ticket, 404, "another agent is meant")]
         self._heard(now)
+        self._is_told = True
         self._is_resumed = self._was_resumed = request is AgentRequest.RESUME
+        self._is_suspended = not self._is_resumed
         if self._effects and not self._is_resumed:
             self._waiting.append(ticket)
             return []
@@ -149,9 +171,24 @@ class InformantAgent:
             case Standing.UNREGISTERED:
                 return self._register_at
             case Standing.REGISTERED:
-                return self._last_heard + self._times.silence_s
+                silence_s = self._times.silence_s if self._is_told else self._times.resume_s
+                dues = [self._last_heard + silence_s]
+                return min(dues if self._doubt_at is None else [*dues, self._doubt_at])
             case _:
                 return None
+
+    def start_anew(self, agent_id: str, address: str) -> None:
+        """Be another agent at another address from the next registration on; only while unregistered.
+
+        A registration whose answer was lost may stand with the old ones: its next check finds nobody.
+        """
+        if self._standing is Standing.UNREGISTERED:
+            self._desc = AgentDesc(agent_id, address, PROTOCOL_VERSION, PROTOCOL_VERSION)
+
+    def doubt(self, now: float, *, jitter: float) -> None:
+        """The informant had no reason to wait so long for our answer: register again, if it stays silent."""
+        if self._standing is Standing.REGISTERED:
+            self._doubt_at = now + self._back_off(jitter)
 
     def begin_registration(self, now: float) -> bytes | None:
         """The body to send to `/register`; None where it is not time yet.
@@ -163,6 +200,7 @@ class InformantAgent:
             return None
         self._standing = Standing.REGISTERING
         self._was_resumed, self._is_resumed = self._is_resumed, False
+        self._doubt_at, self._is_told = None, False
         return encode_agent_desc(self._desc)
 
     def registration_answered(self, now: float, status: int | None, body: bytes, *, jitter: float) -> None:
@@ -176,15 +214,16 @@ class InformantAgent:
             return
         if status == 409 or (status == 200 and self._take_answer(body)):
             self._standing = Standing.REGISTERED
-            self._is_resumed = self._was_resumed if status == 409 else self._is_resumed
+            if status == 409:
+                self._is_resumed, self._is_told = self._was_resumed, True
+            self._is_suspended = self._is_suspended and self._is_told
             self._registered_at = self._last_heard = now
             self._tries += 1
             return
-        wait_s = min(self._times.retry_s * 2 ** min(self._tries, 32), self._times.retry_max_s)
-        self._tries += 1
         self._standing = Standing.UNREGISTERED
-        self._is_resumed = self._was_resumed = False
-        self._register_at = now + wait_s * (1 + jitter)
+        self._is_resumed = self._was_resumed = self._is_suspended = False
+        self._register_at = now + self._back_off(jitter)
+        self._tries += 1
 
     def let_go(self) -> bytes | None:
         """Stop for good: the body to send to `/unregister`, or None where we can't be registered."""
@@ -192,6 +231,10 @@ class InformantAgent:
         self._standing = Standing.LET_GO
         self._is_resumed = False
         return encode_agent_desc(self._desc) if is_known else None
+
+    def _back_off(self, jitter: float) -> float:
+        wait_s = min(self._times.retry_s * 2 ** min(self._tries, 32), self._times.retry_max_s)
+        return wait_s * (1 + jitter)
 
     def _take_answer(self, body: bytes) -> bool:
         try:
@@ -202,6 +245,7 @@ class InformantAgent:
 
     def _heard(self, now: float) -> None:
         self._last_heard = now
+        self._doubt_at = None
         if self._standing is Standing.REGISTERED and now - self._registered_at >= self._times.settled_s:
             self._tries = 0
 
