@@ -75,6 +75,9 @@ class SchedulerSettings(Section):
         2.0, "pause after a permit that was not granted in full", "s"
     )
     request_port: PeerPort = setting(10299, "port of the scheduler")
+    protocol_version: Literal["v1.0", "v1.1", "v2.0", "v2.1", "v3.0", "v4.0", "v5.0"] = setting(
+        "v2.0", "version of the permit protocol that our agents speak"
+    )
 
 
 class MonitorSettings(Section):

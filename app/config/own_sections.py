@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from app.config.addresses import Host, HttpUrl, RedisUrl
+from app.config.addresses import Host, HttpUrl
 from app.config.fields import OwnPort, Seconds, Section, Text, setting, wrong
 from app.config.quantities import ComputeUnitSettings, Cpu, ReservedCpu, ReservedSize, Size
-from app.config.secret_url import SecretUrl
 from app.errors import ConfigurationError
 
 MAX_SECRET_BYTES = 4096
 """A password or token file may hold this much."""
-
-
-def _check_prefix(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", value):
-        raise wrong("must be 1 to 64 letters, digits, dots, dashes and underscores")
-    return value
 
 
 def _refuse_true(value: bool) -> bool:
@@ -64,29 +56,6 @@ class OwnershipSettings(Section):
     give_up_after_seconds: Seconds = setting(
         10.0, "without a successful renewal for this long a worker lets its buckets go", "s"
     )
-
-
-class RedisSettings(Section):
-    """Redis, for state and as the broker of tasks."""
-
-    url: RedisUrl = setting(
-        "redis://127.0.0.1:6379/0",
-        "redis://, rediss:// (TLS) or unix:// address; a password in it is never shown",
-    )
-    prefix: Annotated[str, AfterValidator(_check_prefix)] = setting(
-        "vmscaler", "what all keys begin with; several fleets on one Redis take different ones"
-    )
-    password_file: Text | None = setting(None, "file with the password, instead of one in the address")
-
-    def connection_url(self) -> SecretUrl:
-        """The address with the password of `passwordFile` in it, if there is such a file; reads that file.
-
-        Raises:
-            ConfigurationError: the file can't be read.
-        """
-        if self.password_file is None:
-            return self.url
-        return self.url.with_password(read_secret(self.password_file, ".redis.passwordFile"))
 
 
 class PlatformSettings(Section):
@@ -146,10 +115,6 @@ class InformantSettings(Section):
     register_agents: Annotated[bool, AfterValidator(_refuse_true)] = setting(
         False, "register with each VM's informant; not in this version", alias="register"
     )
-
-
-class SecuritySettings(Section):
-    """Reserved: no field yet, so that none is taken without effect."""
 
 
 class WebSettings(Section):

@@ -36,6 +36,7 @@ def breaches(settings: FileSettings) -> Iterator[Breach]:
     yield from _billing(settings)
     yield from _ports(settings)
     yield from _recording(settings)
+    yield from _security(settings)
 
 
 def _ownership(settings: FileSettings) -> Iterator[Breach]:
@@ -50,9 +51,36 @@ def _ownership(settings: FileSettings) -> Iterator[Breach]:
 
 
 def _redis(settings: FileSettings) -> Iterator[Breach]:
-    if settings.redis.password_file is not None and settings.redis.url.has_password:
+    redis = settings.redis
+    url: Location = ("redis", "url")
+    if redis.password_file is not None and redis.url.has_password:
         problem = "must not be set beside a password in .redis.url"
-        yield Breach(("redis", "passwordFile"), (("redis", "url"),), problem)
+        yield Breach(("redis", "passwordFile"), (url,), problem)
+    if redis.is_sentinel and redis.master_name is None:
+        yield Breach(("redis", "masterName"), (url,), "must be set: .redis.url names Sentinels")
+    for name, value in (
+        ("masterName", redis.master_name),
+        ("sentinelPasswordFile", redis.sentinel_password_file),
+    ):
+        if value is not None and not redis.is_sentinel:
+            yield Breach(("redis", name), (url,), "is for sentinel:// and sentinels:// only")
+    yield from _redis_tls(settings)
+
+
+def _redis_tls(settings: FileSettings) -> Iterator[Breach]:
+    redis = settings.redis
+    files = {
+        "tlsCaFile": redis.tls_ca_file,
+        "tlsCertFile": redis.tls_cert_file,
+        "tlsKeyFile": redis.tls_key_file,
+    }
+    for name, value in files.items():
+        if value is not None and not redis.is_tls:
+            yield Breach(("redis", name), (("redis", "url"),), "is for rediss:// and sentinels:// only")
+    cert, key = files["tlsCertFile"], files["tlsKeyFile"]
+    if (cert is None) != (key is None):
+        missing, given = ("tlsKeyFile", "tlsCertFile") if key is None else ("tlsCertFile", "tlsKeyFile")
+        yield Breach(("redis", missing), (("redis", given),), f"must be set beside .redis.{given}")
 
 
 def _platform(settings: FileSettings) -> Iterator[Breach]:
@@ -102,3 +130,16 @@ def _recording(settings: FileSettings) -> Iterator[Breach]:
     recording = settings.recording
     if recording.vms and recording.directory is None:
         yield Breach(("recording", "directory"), (("recording", "vms"),), "must be set beside .recording.vms")
+
+
+def _security(settings: FileSettings) -> Iterator[Breach]:
+    servers = settings.security.servers
+    for name, server in (
+        ("web", servers.web),
+        ("nodeScheduler", servers.node_scheduler),
+        ("agents", servers.agents),
+    ):
+        if server.tls_key_file is not None and server.tls_cert_file is None:
+            place: Location = ("security", "servers", name)
+            problem = "must be set beside tlsKeyFile"
+            yield Breach((*place, "tlsCertFile"), ((*place, "tlsKeyFile"),), problem)

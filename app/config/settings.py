@@ -21,10 +21,10 @@ from app.config.own_sections import (
     OwnershipSettings,
     PlatformSettings,
     RecordingSettings,
-    RedisSettings,
-    SecuritySettings,
     WebSettings,
 )
+from app.config.redis_section import RedisSettings
+from app.config.security_section import SecuritySettings
 from app.core.model import CoreConfig, Millis, ScalingConfig
 
 Source = Literal["default", "file", "environment"]
@@ -46,7 +46,7 @@ class FileSettings(Section):
     node_scheduler: NodeSchedulerSettings = setting(NodeSchedulerSettings(), "the built-in scheduler")
     informant: InformantSettings = setting(InformantSettings(), "the informants in the VMs")
     recording: RecordingSettings = setting(RecordingSettings(), "recordings to files")
-    security: SecuritySettings = setting(SecuritySettings(), "reserved")
+    security: SecuritySettings = setting(SecuritySettings(), "who may talk to us")
     web: WebSettings = setting(WebSettings(), "our HTTP endpoints")
 
 

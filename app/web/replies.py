@@ -19,19 +19,28 @@ MAX_TEXT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer, whole; `allow` are the methods that a 405 names."""
+    """An answer, whole.
+
+    Attributes:
+        allow: the methods that a 405 names.
+        is_last: whether the connection ends behind it.
+        challenge: how a 401 says what is asked for.
+    """
 
     status: HTTPStatus
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
     allow: str = ""
     is_last: bool = False
+    challenge: str = ""
 
     def send(self, start_response: StartResponse) -> Iterable[bytes]:
         """Hand it to the WSGI server."""
         headers = [("Content-Type", self.content_type), ("Content-Length", str(len(self.body)))]
         if self.allow:
             headers.append(("Allow", self.allow))
+        if self.challenge:
+            headers.append(("WWW-Authenticate", self.challenge))
         if self.is_last:
             headers.append(("Connection", "close"))
         start_response(f"{self.status.value} {self.status.phrase}", headers)

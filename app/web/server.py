@@ -17,6 +17,7 @@ from gevent.pool import Pool
 from gevent.pywsgi import Input, LoggingLogAdapter, WSGIHandler, WSGIServer
 
 from app.errors import ConfigurationError
+from app.web.protection import Protection
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -54,6 +55,7 @@ class Limits:
         first_s: from the connection to its first byte.
         idle_s: between two requests.
         body_bytes: longest body of a request; 413 for a longer one.
+        handshake_s: for a client's part of the TLS handshake; others are served meanwhile.
     """
 
     connections: int = 256
@@ -61,6 +63,7 @@ class Limits:
     request_s: float = 10.0
     first_s: float = 5.0
     idle_s: float = 60.0
+    handshake_s: float = 5.0
 
 
 class WebServer:
@@ -68,17 +71,25 @@ class WebServer:
 
     Args:
         port: 0 for a free one.
+        protection: who may call, and TLS; None: everyone, plain HTTP.
     """
 
     def __init__(
-        self, application: WSGIApplication, host: str, port: int, *, limits: Limits | None = None
+        self,
+        application: WSGIApplication,
+        host: str,
+        port: int,
+        *,
+        limits: Limits | None = None,
+        protection: Protection | None = None,
     ) -> None:
-        limits = limits or Limits()
+        limits, protection = limits or Limits(), protection or Protection()
+        tls = {} if protection.tls is None else {"ssl_context": protection.tls}
         self._asked = (host, port)
         self._idle: set[Any] = set()
-        self._server = WSGIServer(
+        self._server = _Server(
             (host, port),
-            application,
+            protection.guard(application),
             spawn=Pool(limits.connections),
             log=None,
             # What clients get wrong is no error of ours; what the application does, it logs itself.
@@ -86,7 +97,9 @@ class WebServer:
             handler_class=lambda sock, address, server: _Handler(sock, address, server, limits, self._idle),
             # Else the server looks itself up in the DNS.
             environ={"SERVER_NAME": host},
+            **tls,
         )
+        self._server.handshake_s = limits.handshake_s
 
     def start(self) -> None:
         """Listen; connections are accepted by greenlets from now on.
@@ -111,6 +124,31 @@ class WebServer:
         self._server.close()
         gevent.killall(list(self._idle))
         self._server.stop(timeout=timeout_s)
+
+
+class _Server(WSGIServer):  # type: ignore[misc]  # gevent has no types
+    """A handshake is done in its connection's own greenlet, within its time."""
+
+    handshake_s = 0.0
+
+    def wrap_socket_and_handle(self, client_socket: Any, address: Any) -> None:
+        """See `StreamServer.wrap_socket_and_handle`; whoever does not speak TLS is hung up on."""
+        timeout = gevent.Timeout(self.handshake_s)
+        try:
+            with timeout:
+                secure = self.wrap_socket(client_socket, **self.ssl_args)
+        except gevent.Timeout as caught:
+            if caught is not timeout:
+                raise
+            logger.debug("no TLS handshake in time")
+            return
+        except OSError as err:
+            logger.debug("no TLS handshake", extra={"reason": str(err)[:200]})
+            return
+        try:
+            self.handle(secure, address)
+        finally:
+            secure.close()
 
 
 class _Handler(WSGIHandler):  # type: ignore[misc]  # gevent has no types
