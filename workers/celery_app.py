@@ -10,7 +10,7 @@ from celery.signals import setup_logging
 
 from app.adapters.log_lines import configure_logging
 from app.config import Settings, load_settings
-from app.config.own_sections import RedisSettings
+from app.config.redis_section import DEFAULT_PREFIX
 from app.errors import ConfigurationError
 from app.services.agent_settings import MAX_SCALING_TASKS
 from workers.broker import beat_client_options, broker_url, transport_options
@@ -58,7 +58,7 @@ def _make(settings: Settings) -> Celery:
         result_backend_thread_safe=True,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
-        broker_transport_options=transport_options(settings, RedisSettings().prefix),
+        broker_transport_options=transport_options(settings, DEFAULT_PREFIX),
         broker_pool_limit=10,
         beat_scheduler="workers.beat.AnnouncingScheduler",
         beat_max_loop_interval=1,

@@ -7,26 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
-from urllib.parse import urlsplit
 
 import redis
-from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError, RedisError
-from redis.retry import Retry
 
-from app.errors import ConfigurationError, StoreUnavailable
-
-CONNECT_TIMEOUT_S = 2.0
-"""To open a connection."""
-
-SOCKET_TIMEOUT_S = 5.0
-"""For each answer; a lease outlasts two of these."""
-
-HEALTH_CHECK_S = 5
-"""A connection that was idle for so long is asked before it is used."""
-
-MAX_CONNECTIONS = 64
-"""Per pool; as many polls and scaling tasks as a worker has at once."""
+from app.adapters.redis_access import SOCKET_TIMEOUT_S, redis_access
+from app.config.redis_section import RedisSettings
+from app.errors import StoreUnavailable
 
 Argument = str | bytes | int | float
 
@@ -52,30 +39,16 @@ class RedisConnection:
     has a next round.
 
     Args:
-        url: `redis://`, `rediss://` or `unix://`; a password in it is in no error text.
+        where: the configuration's section, or a plain address; a password is in no error text.
 
     Raises:
-        ConfigurationError: the address can't be read.
+        ConfigurationError: the address or a file of the configuration can't be read.
     """
 
-    def __init__(self, url: str, *, socket_timeout_s: float = SOCKET_TIMEOUT_S) -> None:
-        parts = urlsplit(url)
-        self.peer = "redis " + (parts.path if parts.scheme == "unix" else parts.netloc.rpartition("@")[2])
-        options: dict[str, Any] = {
-            "socket_connect_timeout": min(CONNECT_TIMEOUT_S, socket_timeout_s),
-            "socket_timeout": socket_timeout_s,
-            "health_check_interval": HEALTH_CHECK_S,
-            "retry": Retry(NoBackoff(), 0),
-            "protocol": 2,
-            "max_connections": MAX_CONNECTIONS,
-            "timeout": socket_timeout_s,
-        }
-        if parts.scheme != "unix":
-            options["socket_keepalive"] = True
-        try:
-            self._pool = redis.BlockingConnectionPool.from_url(url, **options)
-        except (ValueError, TypeError):
-            raise ConfigurationError(["the address can't be read"], source="redis.url") from None
+    def __init__(self, where: RedisSettings | str, *, socket_timeout_s: float = SOCKET_TIMEOUT_S) -> None:
+        access = redis_access(where)
+        self.peer = access.peer
+        self._pool = access.pool(socket_timeout_s=socket_timeout_s, protocol=2)
         self._client: Any = redis.Redis(connection_pool=self._pool)
         # Answers as Redis sends them, whatever the library makes of each command.
         self._client.response_callbacks.clear()

@@ -20,7 +20,7 @@ def build_quick_leases(settings: Settings) -> LeaseReader:
         ConfigurationError: Redis' address or its password file can't be read.
     """
     return RedisLeases(
-        RedisConnection(settings.redis.connection_url().reveal(), socket_timeout_s=QUICK_S),
+        RedisConnection(settings.redis, socket_timeout_s=QUICK_S),
         RedisKeys(settings.key_prefix),
         bucket_names(settings.ownership.buckets),
         duration_s=settings.ownership.lease_duration_seconds,

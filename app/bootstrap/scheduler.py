@@ -6,10 +6,12 @@ import os
 import socket
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 
 from app import __version__
 from app.adapters.clock import SystemClock
 from app.adapters.green import GreenConcurrency
+from app.adapters.journal_file import JournalFile
 from app.adapters.redis_agents import RedisAgents
 from app.adapters.redis_connection import RedisConnection
 from app.adapters.redis_keys import RedisKeys
@@ -17,6 +19,7 @@ from app.bootstrap.platform import build_platform
 from app.config import Settings
 from app.config.own_sections import NodeSettings
 from app.core.permits import Amount
+from app.errors import ConfigurationError
 from app.ports.runtime import Signal
 from app.services.announcing import Announcement
 from app.services.node_scheduler import NodeScheduler
@@ -36,23 +39,36 @@ class SchedulerProcess:
     Args:
         host: to listen on; None takes the configured one.
         port: likewise; 0 for a free one.
+        journal: file for a line per question; None: no journal is kept.
 
     Raises:
         ConfigurationError: something that the configuration names can't be used.
     """
 
-    def __init__(self, settings: Settings, *, host: str | None = None, port: int | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        host: str | None = None,
+        port: int | None = None,
+        journal: Path | None = None,
+    ) -> None:
         own = settings.node_scheduler
         host = own.host if host is None else host
         self._public_host = (settings.env.pod_ip or socket.gethostname()) if host in ANYWHERE else host
         self._platform = build_platform(settings)
         self._clock = SystemClock()
         self._concurrency = GreenConcurrency()
-        connection = RedisConnection(settings.redis.connection_url().reveal())
+        connection = RedisConnection(settings.redis)
         self._registry = RedisAgents(connection, RedisKeys(settings.key_prefix))
         capacities = {node.name: _capacity(node) for node in own.nodes}
         self._scheduler = NodeScheduler(self._platform, self._clock, capacities)
-        application = SchedulerApplication(self._scheduler, own.compute_unit.resources())
+        self._journal = _open_journal(journal)
+        application = SchedulerApplication(
+            self._scheduler,
+            own.compute_unit.resources(),
+            self._journal.write if self._journal.is_kept else None,
+        )
         self._server = WebServer(application, host, own.port if port is None else port)
         self._uid = str(uuid.uuid4())
         self._started_ms = self._clock.wall_ms()
@@ -84,6 +100,7 @@ class SchedulerProcess:
         inventory.cancel()
         inventory.join(WITHDRAW_S)
         self._platform.close()
+        self._journal.close()
 
     def _facts(self) -> Mapping[str, object] | None:
         """The registry's entry; None until the VMs are known: before that no question could be answered."""
@@ -105,6 +122,13 @@ class SchedulerProcess:
             "counters": {"grants": self._scheduler.grants, "refusals": self._scheduler.refusal_count},
             "problems": [self._scheduler.problem[:200]] if self._scheduler.problem else [],
         }
+
+
+def _open_journal(path: Path | None) -> JournalFile:
+    try:
+        return JournalFile(path)
+    except OSError as err:
+        raise ConfigurationError([f"{err.strerror or err}"], source=str(path)) from err
 
 
 def _capacity(node: NodeSettings) -> Amount:

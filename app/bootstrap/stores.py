@@ -23,7 +23,7 @@ class Stores:
     """
 
     def __init__(self, settings: Settings) -> None:
-        connection = RedisConnection(settings.redis.connection_url().reveal())
+        connection = RedisConnection(settings.redis)
         keys = RedisKeys(settings.key_prefix)
         self.ring = BucketSet(settings.ownership.buckets)
         self.names = tuple(BucketName(name) for name in self.ring.names)

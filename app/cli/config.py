@@ -55,7 +55,7 @@ def _notes(settings: Settings) -> list[str]:
     notes = []
     if settings.platform.kind != "sim":
         notes.append(f".platform.kind: {settings.platform.kind} is not in this version; use sim")
-    for read in (settings.redis.connection_url, settings.platform.token):
+    for read in (settings.redis.check_files, settings.platform.token):
         try:
             read()
         except ConfigurationError as error:

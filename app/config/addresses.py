@@ -12,13 +12,15 @@ from pydantic import AfterValidator, PlainSerializer, PlainValidator
 from app.config.fields import wrong
 from app.config.secret_url import SecretUrl
 
-REDIS_SCHEMES = ("redis", "rediss", "unix")
+REDIS_SCHEMES = ("redis", "rediss", "unix", "sentinel", "sentinels")
 WEB_SCHEMES = ("http", "https")
 _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?")
 
 
 def parse_redis_url(value: object) -> SecretUrl:
     """An address of Redis: `redis://`, `rediss://` (TLS) or `unix://`, with a database number if any.
+
+    `sentinel://` and `sentinels://` (TLS, to the Sentinels and to Redis) name Sentinels, with commas between.
 
     Raises:
         PydanticCustomError: told without the value.

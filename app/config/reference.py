@@ -38,8 +38,9 @@ _RULES = """\
 
 - `ownership.renewEverySeconds` < `ownership.giveUpAfterSeconds` < `ownership.leaseDurationSeconds`.
 - `redis.passwordFile` and a password in `redis.url` exclude each other.
-- `redis.masterName` goes with `sentinel://` and `sentinels://`, and must be set then; `sentinelPasswordFile` is
-  for these only. The files of TLS are for `rediss://` and `sentinels://`; a certificate needs its key.
+- `redis.masterName` goes with `sentinel://` and `sentinels://`, and must be set then;
+  `sentinelPasswordFile` is for these only. The files of TLS are for `rediss://` and `sentinels://`; a
+  certificate needs its key.
 - `platform.nodeBound` is for platform neonvm; `observeLabel` and `enabledLabel` differ.
 - Names of nodes differ; what a node reserves is below what it has.
 - `billing.accumulateEverySeconds` is not below `billing.collectEverySeconds`; the two metric names differ.

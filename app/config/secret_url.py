@@ -10,6 +10,9 @@ from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
 HIDDEN = "***"
 """What is shown in place of a secret."""
 
+SEVERAL_HOSTS = ("sentinel", "sentinels")
+"""Schemes whose address may name several hosts, with commas between them."""
+
 
 class SecretUrl:
     """An address whose password only `reveal` gives; `str` and `repr` show `***`.
@@ -27,8 +30,8 @@ class SecretUrl:
         if parts.scheme == "unix":
             if parts.netloc.rpartition("@")[2] or not parts.path.startswith("/"):
                 raise ValueError("must name a socket by its whole path, as in unix:///run/redis.sock")
-        elif not parts.hostname:
-            raise ValueError("must name a host")
+        else:
+            _check_places(parts)
         if parts.fragment:
             raise ValueError("must not have a part after #")
         self._text = text
@@ -41,6 +44,11 @@ class SecretUrl:
     def parts(self) -> SplitResult:
         """The parts of the whole address, password included."""
         return urlsplit(self._text)
+
+    @property
+    def places(self) -> tuple[tuple[str, int | None], ...]:
+        """Hosts and their ports, None where none is written; Sentinels are several, a socket is none."""
+        return tuple(_places(self.parts.netloc)) if self.parts.scheme != "unix" else ()
 
     @property
     def has_password(self) -> bool:
@@ -79,9 +87,24 @@ def _split(text: str) -> SplitResult:
         raise ValueError("must not hold spaces or control characters")
     try:
         parts = urlsplit(text)
-        port = parts.port
+        places = _places(parts.netloc)
     except ValueError:
         raise ValueError("is not an address: its host or port can't be read") from None
-    if port == 0:
+    if any(port == 0 for _, port in places):
         raise ValueError("must not have port 0")
     return parts
+
+
+def _places(netloc: str) -> list[tuple[str, int | None]]:
+    """The hosts of an address, which commas part; raises ValueError where one can't be read."""
+    listed = netloc.rpartition("@")[2].split(",")
+    parts = [urlsplit(f"//{place}") for place in listed]
+    return [(part.hostname or "", part.port) for part in parts]
+
+
+def _check_places(parts: SplitResult) -> None:
+    places = _places(parts.netloc)
+    if not all(host for host, _ in places):
+        raise ValueError("must name a host")
+    if len(places) > 1 and parts.scheme not in SEVERAL_HOSTS:
+        raise ValueError("must name one host; several are for " + " and ".join(SEVERAL_HOSTS))

@@ -247,7 +247,8 @@ def test_the_environment_stands_in_for_the_file_and_is_named_when_it_is_wrong() 
     assert found.redis.url.reveal() == "redis://b:7/2"
     assert found.sources == {".redis.url": "environment"}
     assert problems({}, {"VMSCALER_REDIS_URL": "http://b"}) == [
-        ".redis.url: must begin with redis:// or rediss:// or unix:// (from VMSCALER_REDIS_URL)"
+        ".redis.url: must begin with redis:// or rediss:// or unix:// or sentinel:// or sentinels://"
+        " (from VMSCALER_REDIS_URL)"
     ]
     assert problems({"redis": 3}, {"VMSCALER_REDIS_URL": "redis://b"}) == [
         ".redis: must be an object, not a number"
