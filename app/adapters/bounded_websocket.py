@@ -12,6 +12,7 @@ import contextlib
 import socket
 import threading
 import time
+from collections.abc import Mapping
 from http.cookies import CookieError
 from typing import Protocol
 
@@ -182,6 +183,7 @@ class BoundedWebSocket:
         timeout_s: for TCP and the HTTP upgrade together.
         max_bytes: longest message that is received.
         bearer: a token that lets us in, for servers that ask for one.
+        headers: of the upgrade, beside.
 
     Raises:
         PeerUnreachable: no TCP connection.
@@ -198,8 +200,11 @@ class BoundedWebSocket:
         max_bytes: int,
         bearer: str | None = None,
         watcher: FrameWatcher | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
-        self._bearer = bearer
+        self._headers = dict(headers or {})
+        if bearer is not None:
+            self._headers["Authorization"] = f"Bearer {bearer}"
         self._watcher = watcher
         self.peer = f"{address.host}:{address.port}"
         deadline = time.monotonic() + timeout_s
@@ -231,7 +236,7 @@ class BoundedWebSocket:
                 socket=self._wire,
                 redirect_limit=0,
                 suppress_origin=True,
-                header=[] if self._bearer is None else [f"Authorization: Bearer {self._bearer}"],
+                header=[f"{name}: {value}" for name, value in self._headers.items()],
             )
         except websocket.WebSocketTimeoutException as err:
             raise PeerTimedOut(self.peer, "no websocket upgrade in time") from err

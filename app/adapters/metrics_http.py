@@ -15,6 +15,7 @@ from collections import OrderedDict
 
 from app.adapters.http_body import Reader, read_response
 from app.errors import PeerRefused, PeerTimedOut, PeerUnreachable
+from app.ports.sender import Sender
 from app.ports.vm import Address
 
 METRICS_PATH = "/metrics"
@@ -31,14 +32,14 @@ class _StaleConnection(Exception):
 class _Connection:
     """One connection to one peer."""
 
-    def __init__(self, address: Address, path: str, deadline: float) -> None:
+    def __init__(self, address: Address, path: str, more: str, deadline: float) -> None:
         self.peer = f"{address.host}:{address.port}"
         if _HOST.fullmatch(address.host) is None:
             raise PeerUnreachable(self.peer, "no host name or address")
         host = f"[{address.host}]" if ":" in address.host else address.host
         self._request = (
             f"GET {path} HTTP/1.1\r\nHost: {host}:{address.port}\r\nUser-Agent: vmscaler\r\n"
-            "Accept: text/plain;version=0.0.4\r\nAccept-Encoding: identity\r\n\r\n"
+            f"Accept: text/plain;version=0.0.4\r\nAccept-Encoding: identity\r\n{more}\r\n"
         ).encode()
         remaining = deadline - time.monotonic()
         if remaining <= 0:
@@ -84,10 +85,17 @@ class MetricsPages:
     """The `MetricsSource` port, with one connection kept per peer.
 
     Works with patched sockets and with real threads.
+
+    Args:
+        sender: who polls; None outside a worker.
     """
 
-    def __init__(self, *, path: str = METRICS_PATH, max_idle: int = MAX_IDLE) -> None:
+    def __init__(
+        self, *, path: str = METRICS_PATH, max_idle: int = MAX_IDLE, sender: Sender | None = None
+    ) -> None:
         self._path = path
+        headers = {} if sender is None else sender.headers()
+        self._more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         self._max_idle = max_idle
         self._idle: OrderedDict[Address, _Connection] = OrderedDict()
         # Guards `_idle` and `_is_closed`; no I/O under it.
@@ -104,7 +112,7 @@ class MetricsPages:
             except _StaleConnection:
                 # The peer closed it between polls; a GET may be sent again.
                 connection = None
-        connection = _Connection(address, self._path, deadline)
+        connection = _Connection(address, self._path, self._more, deadline)
         try:
             return self._get(address, connection, deadline)
         except _StaleConnection as err:

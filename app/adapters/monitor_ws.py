@@ -14,6 +14,7 @@ from app.adapters.bounded_websocket import SEND_TIMEOUT_S, BoundedWebSocket, Con
 from app.core.resources import Resources
 from app.errors import PeerError, PeerRefused, PeerTimedOut, PeerUnreachable
 from app.ports.peers import DownscaleAnswer, MonitorCallbacks
+from app.ports.sender import Sender
 from app.ports.vm import Address
 from app.protocols.monitor_agent import (
     AgentConnection,
@@ -281,6 +282,7 @@ class MonitorDialer:
         health_period_s: seconds between health checks.
         bearer: a token that lets us in, for monitors that ask for one.
         watcher: is shown each message.
+        sender: who dials; None outside a worker.
     """
 
     def __init__(
@@ -291,7 +293,9 @@ class MonitorDialer:
         health_period_s: float = HEALTH_CHECK_PERIOD_S,
         bearer: str | None = None,
         watcher: FrameWatcher | None = None,
+        sender: Sender | None = None,
     ) -> None:
+        self._headers = None if sender is None else sender.headers()
         self._max_failures_s = max_failures_s
         self._response_timeout_s = response_timeout_s
         self._health_period_s = health_period_s
@@ -308,6 +312,7 @@ class MonitorDialer:
             max_bytes=MAX_READ_BYTES,
             bearer=self._bearer,
             watcher=self._watcher,
+            headers=self._headers,
         )
         dispatcher = Dispatcher(
             websocket,

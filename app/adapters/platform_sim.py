@@ -21,6 +21,7 @@ from app.core.model import Mode
 from app.core.resources import Resources, resources
 from app.errors import PeerRefused, PeerTimedOut, PeerUnreachable
 from app.ports.platform import Cursor, InventoryChange
+from app.ports.sender import Sender
 from app.ports.store import FencingToken
 from app.ports.vm import Address, MonitorPolicy, VirtualMachine, VmKey
 from app.protocols.printable import printable
@@ -100,17 +101,26 @@ class _Observed(_Strict):
 class SimPlatform:
     """`app.ports.platform.Platform` over a fleet's control interface."""
 
-    def __init__(self, url: str, *, token: str | None = None, namespace: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        namespace: str | None = None,
+        sender: Sender | None = None,
+    ) -> None:
         """Nothing connects yet.
 
         Args:
             url: where the control interface is, such as `http://127.0.0.1:10310`.
             token: sent as a bearer token.
             namespace: show only VMs of this one.
+            sender: who asks; None for a reader, which asks for no size.
         """
         self._url = url.rstrip("/")
         self._peer = f"simulated fleet at {self._url}"
         self._namespace = namespace
+        self._sender = sender
         self._session = deadline_session()
         if token is not None:
             self._session.headers["Authorization"] = f"Bearer {token}"
@@ -144,6 +154,8 @@ class SimPlatform:
         """Ask for a size; refused with 409 (old token), 412 (another basis), 422 (bounds, or a plain no)."""
         asked = {"cpu_m": target.cpu, "mem": target.mem, "basis": {"cpu_m": vm.use.cpu, "mem": vm.use.mem}}
         headers = {"X-Vmscaler-Token": str(token)}
+        if self._sender is not None:
+            headers |= self._sender.headers(vm.key)
         self._call("PUT", f"{_path(vm)}/size", timeout_s=timeout_s, body=asked, headers=headers)
 
     def close(self) -> None:

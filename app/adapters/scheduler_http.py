@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from app.adapters.deadline_http import deadline_session, exchange
 from app.core.resources import Resources, resources
 from app.errors import InvalidInput, PeerRefused
 from app.ports.peers import PermitAnswer, PermitQuestion, SchedulerInfo
+from app.ports.sender import Sender
 from app.protocols.printable import printable
 from app.protocols.scheduler import (
     PLUGIN_PROTOCOL_VERSION,
@@ -28,6 +31,7 @@ class SchedulerHttp:
         version: what to speak.
         compute_unit: the agent's own; from v3.0 on the scheduler does not tell one.
         bearer: a token that lets us in, for schedulers that ask for one.
+        sender: who asks; None outside a worker.
     """
 
     def __init__(
@@ -35,10 +39,12 @@ class SchedulerHttp:
         version: ProtocolVersion = PLUGIN_PROTOCOL_VERSION,
         compute_unit: Resources = DEFAULT_COMPUTE_UNIT,
         bearer: str | None = None,
+        sender: Sender | None = None,
     ) -> None:
         self._version = version
         self._compute_unit = compute_unit
         self._bearer = bearer
+        self._sender = sender
         self._session = deadline_session()
 
     def ask(
@@ -59,26 +65,41 @@ class SchedulerHttp:
             metrics=question.metrics,
             slot_bytes=vm.slot_bytes,
         )
-        answer = self.request(scheduler.url, body, timeout_s=timeout_s, token=question.token)
+        answer = self.request(
+            scheduler.url,
+            body,
+            timeout_s=timeout_s,
+            token=question.token,
+            more=None if self._sender is None else self._sender.headers(vm.key),
+        )
         try:
             read = decode_response(answer, self._version, target=question.target, slot_bytes=vm.slot_bytes)
         except InvalidInput as err:
             raise PeerRefused(_peer(scheduler.url), f"an unusable answer: {err}") from err
         return PermitAnswer(read.permit, read.compute_unit or self._compute_unit, read.is_migrating)
 
-    def request(self, url: str, body: bytes, *, timeout_s: float | None, token: int | None) -> bytes:
+    def request(
+        self,
+        url: str,
+        body: bytes,
+        *,
+        timeout_s: float | None,
+        token: int | None,
+        more: Mapping[str, str] | None = None,
+    ) -> bytes:
         """POST a body; the answer's body if it is a 200.
 
         Args:
             timeout_s: for connecting, sending and the whole answer together; None: no limit.
             token: the fencing token; None for an agent that has none.
+            more: headers beside.
 
         Raises:
             PeerUnreachable: no connection; nothing was sent.
             PeerTimedOut: no whole answer in time, or the connection was lost meanwhile.
             PeerRefused: another status, or an answer above 64 KB.
         """
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json", **(more or {})}
         if token is not None:
             headers[TOKEN_HEADER] = str(token)
         if self._bearer is not None:

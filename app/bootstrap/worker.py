@@ -20,6 +20,7 @@ from app.cluster.lease import LeaseTimes, format_identity
 from app.config import Settings
 from app.errors import StoreUnavailable
 from app.ports.runtime import TaskQueue
+from app.ports.sender import Sender, holder_text
 from app.ports.store import Holder
 from app.protocols.scheduler import PLUGIN_PROTOCOL_VERSION
 from app.services.agent import Agent
@@ -83,10 +84,11 @@ def _lease_times(settings: Settings) -> LeaseTimes:
     )
 
 
-def _dialer(settings: Settings) -> MonitorDialer:
+def _dialer(settings: Settings, sender: Sender) -> MonitorDialer:
     return MonitorDialer(
         settings.monitor.max_health_check_sequential_failures_seconds,
         response_timeout_s=settings.monitor.response_timeout_seconds,
+        sender=sender,
     )
 
 
@@ -117,15 +119,16 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue) -> Agent:
         on_lost=agent.bucket_lost,
         on_releasing=agent.bucket_releasing,
     )
-    platform, pages = build_platform(settings), MetricsPages()
-    peers = platform, _dialer(settings), pages
+    sender = Sender(holder_text(holder), stores.ring.owner)
+    platform, pages = build_platform(settings, sender), MetricsPages(sender=sender)
+    peers = platform, _dialer(settings, sender), pages
     supervisor = Supervisor(times, clock, concurrency, stores.ring, stores.states, ownership, peers)
     link = SchedulerLink(RegistrySchedulerWatch(stores.agents, clock), agent.scheduler_changed)
 
     def commit(runner: Runner) -> None:
         supervisor.commit(runner.bucket, [runner])
 
-    scheduler = link, SchedulerHttp(PLUGIN_PROTOCOL_VERSION, times.compute_unit)
+    scheduler = link, SchedulerHttp(PLUGIN_PROTOCOL_VERSION, times.compute_unit, sender=sender)
     executors = Executors(times, clock, ownership, commit, scheduler, platform, supervisor.link)
     scaling = Scaling(clock, concurrency, agent.timers, queue, executors, commit, supervisor.crashed)
     polling = Polling(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import click
 
@@ -18,20 +19,25 @@ from app.errors import UsageError
     type=click.IntRange(0, 65_535),
     help="Listen on this port, 0 for a free one; else nodeScheduler.port.",
 )
+@click.option(
+    "--journal",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="One JSON line per question.",
+)
 @click.pass_context
-def scheduler_command(ctx: click.Context, host: str | None, port: int | None) -> None:
+def scheduler_command(ctx: click.Context, host: str | None, port: int | None, journal: Path | None) -> None:
     """Serve permits for VMs on nodes of limited capacity, until SIGTERM.
 
     For platforms that bring no scheduler. The nodes are those of nodeScheduler.nodes; a VM on another one is
     refused with 404. Workers find it in the registry.
     """
     if ctx.invoked_subcommand is None:
-        _serve(ctx, host, port)
-    elif host is not None or port is not None:
-        raise UsageError("scheduler: --host and --port are for serving, not for a request")
+        _serve(ctx, host, port, journal)
+    elif (host, port, journal) != (None, None, None):
+        raise UsageError("scheduler: --host, --port and --journal are for serving, not for a request")
 
 
-def _serve(ctx: click.Context, host: str | None, port: int | None) -> None:
+def _serve(ctx: click.Context, host: str | None, port: int | None, journal: Path | None) -> None:
     """Run the server until SIGTERM."""
     # Clients are loaded after the patch: their locks and sockets must be cooperative ones.
     from app.web.server import on_termination, patch_process
@@ -40,7 +46,7 @@ def _serve(ctx: click.Context, host: str | None, port: int | None) -> None:
     from app.bootstrap.scheduler import SchedulerProcess
 
     settings = load_settings(ctx.find_root().params.get("config_path"), os.environ)
-    process = SchedulerProcess(settings, host=host, port=port)
+    process = SchedulerProcess(settings, host=host, port=port, journal=journal)
     process.start()
     on_termination(process.stop.set)
     click.echo(f"scheduler listens on {process.url}")

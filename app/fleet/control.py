@@ -16,6 +16,7 @@ from app.fleet.simulated_vm import SimulatedVm
 from app.fleet.state_file import size_facts
 from app.guest.access import Access
 from app.guest.http_messages import Request, Response, Upgrade, json_response
+from app.ports.sender import BUCKET_HEADER, HOLDER_HEADER, readable
 from app.simulation.faults import FAULT_EFFECTS, Fault
 from app.simulation.profiles import Demand
 
@@ -124,7 +125,13 @@ class ControlInterface:
         token = request.headers.get("x-vmscaler-token", "")
         if not (token.isascii() and token.isdigit() and len(token) < 16):
             raise InvalidInput("X-Vmscaler-Token", "a whole number is needed")
-        asked = SizeRequest(_size(body, "body"), _size(body.get("basis"), "basis"), int(token))
+        asked = SizeRequest(
+            _size(body, "body"),
+            _size(body.get("basis"), "basis"),
+            int(token),
+            readable(request.headers.get(HOLDER_HEADER.lower())),
+            readable(request.headers.get(BUCKET_HEADER.lower())),
+        )
         verdict = self._fleet.ask_size(vm, asked)
         if verdict.status != 202:
             return _error(verdict.status, verdict.reason)

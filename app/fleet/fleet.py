@@ -12,9 +12,10 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from app.adapters.journal_file import JournalFile
+from app.core.fences import BucketFences
 from app.core.resources import Resources, resources
 from app.fleet.change_log import ChangeLog
-from app.fleet.journal import Journal
 from app.fleet.simulated_vm import SimulatedVm, born
 from app.fleet.state_file import SavedFleet, size_facts
 from app.simulation.faults import Fault, FaultBoard
@@ -41,11 +42,19 @@ class ApplyRates:
 
 @dataclass(frozen=True, slots=True)
 class SizeRequest:
-    """A size that someone asks for; `basis` is the size last asked for, as they know it."""
+    """A size that someone asks for.
+
+    Attributes:
+        basis: the size last asked for, as they know it.
+        holder: who asks, for the journal; "" for someone who does not say.
+        bucket: the VM's, whose other VMs the token concerns too; "" for someone who does not say.
+    """
 
     target: Resources
     basis: Resources
     token: int
+    holder: str = ""
+    bucket: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,7 @@ class Fleet:
         saved: SavedFleet,
         *,
         rates: ApplyRates,
-        journal: Journal,
+        journal: JournalFile,
         on_deleted: Callable[[SimulatedVm], None],
     ) -> None:
         """Bring the planned VMs to life; those that were deleted stay so.
@@ -81,6 +90,7 @@ class Fleet:
         self._age_at_start_s = saved.age_s
         self._started = time.monotonic()
         self._applies: dict[str, asyncio.TimerHandle] = {}
+        self._fences = BucketFences()
         self.log = ChangeLog(uuid.uuid4().hex[:12])
         self.faults = FaultBoard(saved.seed)
         self.is_dirty = True
@@ -114,7 +124,7 @@ class Fleet:
     def ask_size(self, vm: SimulatedVm, request: SizeRequest) -> Verdict:
         """Take or refuse a size: 202; 409 old token; 412 another basis; 422 out of bounds or refused."""
         verdict = self._judge(vm, request)
-        self._note(vm, "asked", vm.use, request.target, token=request.token, verdict=verdict)
+        self._note(vm, "asked", vm.use, request.target, request=request, verdict=verdict)
         if verdict.status != 202:
             return verdict
         vm.token = request.token
@@ -147,6 +157,11 @@ class Fleet:
             vm.port = port
             self._changed(vm)
 
+    def note_contact(self, vm: SimulatedVm, effect: str, holder: str, **facts: object) -> None:
+        """Put in the journal what was said to the VM itself: a poll, a monitor's connection or request."""
+        if self._journal.is_kept:
+            self._journal.write(vm=vm.key, effect=effect, holder=holder, **facts)
+
     def snapshot(self) -> SavedFleet:
         """What the state file should say now."""
         vms = {key: vm.saved() for key, vm in self.vms.items()}
@@ -161,6 +176,9 @@ class Fleet:
     def _judge(self, vm: SimulatedVm, request: SizeRequest) -> Verdict:
         if request.token < vm.token:
             return Verdict(409, f"token {request.token} is older than {vm.token}")
+        newest = self._fences.raise_to(request.bucket, request.token)
+        if request.token < newest:
+            return Verdict(409, f"token {request.token} is older than {newest} of {request.bucket}")
         vm.token = request.token
         if request.basis != vm.use:
             return Verdict(412, f"the size last asked for is {vm.use.cpu}m/{vm.use.mem}")
@@ -216,7 +234,7 @@ class Fleet:
         before: Resources,
         after: Resources,
         *,
-        token: int | None = None,
+        request: SizeRequest | None = None,
         verdict: Verdict | None = None,
     ) -> None:
         facts: dict[str, object] = {
@@ -224,10 +242,12 @@ class Fleet:
             "vm": vm.key,
             "uid": vm.uid,
             "effect": effect,
-            "token": vm.token if token is None else token,
+            "token": vm.token if request is None else request.token,
             "from": size_facts(before),
             "to": size_facts(after),
         }
+        if request is not None:
+            facts |= {"holder": request.holder, "bucket": request.bucket}
         if verdict is not None:
             facts |= {"status": verdict.status, "reason": verdict.reason}
         self._journal.write(**facts)

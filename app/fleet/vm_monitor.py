@@ -35,14 +35,19 @@ class VmMonitor:
         self._vm = vm
         self._policy = MemoryPolicy(vm.observed.mem * vm.plan.slot_bytes)
         self._current: Conversation | None = None
+        self._holder = ""
 
-    async def converse(self, conversation: Conversation) -> None:
+    async def converse(self, conversation: Conversation, holder: str) -> None:
         """Serve one agent until either side ends it.
+
+        Args:
+            holder: who connects, for the journal; "" for someone who does not say.
 
         Raises:
             app.guest.websocket.WebSocketClosed: the ordinary end.
         """
-        before, self._current = self._current, conversation
+        before, self._current, self._holder = self._current, conversation, holder
+        self._fleet.note_contact(self._vm, "monitor connected", holder)
         if before is not None:
             await before.close(1000, "another agent has connected")
         connection = GuestConnection()
@@ -68,6 +73,9 @@ class VmMonitor:
             except TimeoutError:
                 await conversation.close(1002, "no handshake in time")
                 return False
+        if self._current is not conversation:
+            # Another agent has connected meanwhile: what the earlier one still sends counts no more.
+            return False
         if self._is_silent():
             return True
         data = message if isinstance(message, bytes) else message.encode("utf-8", "replace")
@@ -85,8 +93,9 @@ class VmMonitor:
             case CloseAgent(code, problem):
                 await conversation.close(code, problem)
                 return False
-            case UpscaleGranted(message_id, _, mem):
+            case UpscaleGranted(message_id, cpu, mem):
                 self._policy.resize(mem)
+                self._note("told", cpu, mem)
                 await _send(conversation, connection.confirm_upscale(message_id))
             case DownscaleAsked():
                 await _send(conversation, self._answer(connection, effect))
@@ -98,11 +107,13 @@ class VmMonitor:
 
     def _answer(self, connection: GuestConnection, asked: DownscaleAsked) -> bytes:
         if self._fleet.is_on(Fault.MONITOR_DENIES, self._vm):
+            self._note("denied", asked.cpu, asked.mem)
             return connection.answer_downscale(
                 asked.message_id, is_allowed=False, status="denied by the fault monitor-denies"
             )
         self._sample(SAMPLES)
         verdict = self._policy.judge_downscale(time.monotonic(), asked.mem)
+        self._note("approved" if verdict.is_allowed else "denied", asked.cpu, asked.mem)
         if verdict.is_failure:
             return connection.report_failure(asked.message_id, verdict.status)
         if verdict.is_allowed:
@@ -110,6 +121,11 @@ class VmMonitor:
         return connection.answer_downscale(
             asked.message_id, is_allowed=verdict.is_allowed, status=verdict.status
         )
+
+    def _note(self, what: str, cpu: float, mem_bytes: int) -> None:
+        """Who was answered what: `told` of more, `approved` or `denied` less; `cpu` in CPUs."""
+        size = {"cpu_m": round(cpu * 1000), "mem_bytes": mem_bytes}
+        self._fleet.note_contact(self._vm, f"monitor {what}", self._holder, to=size)
 
     async def _watch(self, conversation: Conversation, connection: GuestConnection) -> None:
         """Ask for memory when the workload needs it, once a second at most."""

@@ -12,6 +12,7 @@ from app.fleet.vm_monitor import VmMonitor
 from app.guest.access import Access
 from app.guest.http_messages import Request, Response, Upgrade, text_response
 from app.guest.server import Limits, Server
+from app.ports.sender import HOLDER_HEADER, readable
 from app.simulation.faults import Fault
 
 SLOW_PAGE_S = 30.0
@@ -60,12 +61,14 @@ class VmServer:
         if refusal is not None:
             return refusal
         if request.path == "/monitor":
-            return Upgrade(self._monitor.converse)
+            holder = _holder(request)
+            return Upgrade(lambda conversation: self._monitor.converse(conversation, holder))
         if request.path == "/metrics" and request.method in ("GET", "HEAD"):
-            return await self._metrics()
+            return await self._metrics(_holder(request))
         return text_response("not found", 404)
 
-    async def _metrics(self) -> Response:
+    async def _metrics(self, holder: str) -> Response:
+        self._fleet.note_contact(self._vm, "polled", holder)
         if self._fleet.is_on(Fault.SLOW_PAGE, self._vm):
             await asyncio.sleep(SLOW_PAGE_S)
         model = self._fleet.present(self._vm).model
@@ -74,3 +77,8 @@ class VmServer:
             kind = broken_kind(self._fleet.faults.seed, self._vm.key, model.age_s)
             page = broken_page(page, kind)
         return Response(200, page, CONTENT_TYPE)
+
+
+def _holder(request: Request) -> str:
+    """Who asks, as far as they say."""
+    return readable(request.headers.get(HOLDER_HEADER.lower()))

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Mapping
 
+from app.core.fences import BucketFences
 from app.core.model import Mode
 from app.core.permits import Amount, Grant, PodFacts, Refusal, RefusalKind, Wish
 from app.core.reservations import NodeView, Pod, Reservations
@@ -38,7 +39,8 @@ class NodeScheduler:
         self._clock = clock
         self._inventory = Inventory(platform, self._updated, self._removed, lambda: None, spread=0.5)
         self._books = Reservations(dict(capacities))
-        # Guards the books: a request is one step, whatever serves it. No I/O is done under it.
+        self._fences = BucketFences()
+        # Guards the books and the fences: a request is one step, whatever serves it. No I/O is done under it.
         self._lock = threading.Lock()
         self.grants = 0
         self.refusals = dict.fromkeys(RefusalKind, 0)
@@ -72,15 +74,30 @@ class NodeScheduler:
         vm = self._inventory.vms.get(VmKey(key))
         return None if vm is None else vm.slot_bytes
 
-    def request(self, key: str, wish: Wish) -> Grant | Refusal:
-        """Answer one request for the VM `key`; safe to be called from several threads or greenlets."""
+    def request(self, key: str, wish: Wish, bucket: str = "") -> Grant | Refusal:
+        """Answer one request for the VM `key`; safe to be called from several threads or greenlets.
+
+        Args:
+            bucket: the VM's, as its agent says: the token then counts for all of the bucket's VMs.
+        """
         with self._lock:
-            answer = self._books.request(key, wish, now_ms=self._clock.wall_ms())
+            answer = self._fenced(wish, bucket)
+            if answer is None:
+                answer = self._books.request(key, wish, now_ms=self._clock.wall_ms())
         if isinstance(answer, Grant):
             self.grants += 1
         else:
             self.refusals[answer.kind] += 1
         return answer
+
+    def _fenced(self, wish: Wish, bucket: str) -> Refusal | None:
+        if wish.token is None:
+            return None
+        newest = self._fences.raise_to(bucket, wish.token)
+        if wish.token >= newest:
+            return None
+        text = f"{bucket}: token {wish.token} is older than {newest}; another agent owns this bucket now"
+        return Refusal(RefusalKind.OLD_TOKEN, text)
 
     def dump(self) -> dict[str, object]:
         """The whole state as JSON values: CPU in milli-vCPU, memory in bytes, nodes and VMs by name."""

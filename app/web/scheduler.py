@@ -8,13 +8,14 @@ GET /healthz   200 once the platform's VMs are known, 503 before
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from app.core.permits import Amount, Grant, RefusalKind, Wish
+from app.core.permits import Amount, Grant, Refusal, RefusalKind, Wish
 from app.core.resources import Resources, resources
 from app.errors import InvalidInput
+from app.ports.sender import readable
 from app.protocols.scheduler import (
     MAX_BODY_BYTES,
     PermitRequest,
@@ -34,6 +35,12 @@ logger = logging.getLogger(__name__)
 TOKEN_HEADER = "HTTP_X_VMSCALER_TOKEN"  # noqa: S105 - a header's name
 """`X-Vmscaler-Token`, the fencing token of the agent, a decimal number; foreign agents send none."""
 
+HOLDER = "HTTP_X_VMSCALER_HOLDER"
+"""Who asks, for the journal."""
+
+BUCKET = "HTTP_X_VMSCALER_BUCKET"
+"""The VM's bucket; its newest token fences out older ones."""
+
 MAX_TOKEN_DIGITS = 19
 
 STATUSES = {
@@ -52,10 +59,17 @@ class SchedulerApplication:
 
     Args:
         compute_unit: what agents are told below v3.0; memory in slots.
+        journal: takes the facts of each answered question, before anyone else is answered; must not wait.
     """
 
-    def __init__(self, scheduler: NodeScheduler, compute_unit: Resources) -> None:
+    def __init__(
+        self,
+        scheduler: NodeScheduler,
+        compute_unit: Resources,
+        journal: Callable[..., None] | None = None,
+    ) -> None:
         self._scheduler = scheduler
+        self._journal = journal
         self._compute_unit = compute_unit
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -101,7 +115,11 @@ class SchedulerApplication:
         key = f"{request.namespace}/{request.name}"
         # A VM that is not known has no slots; the answer is the same whatever it asks for.
         slot_bytes = self._scheduler.slot_bytes(key) or 1
-        answer = self._scheduler.request(key, _wish(request, slot_bytes, token))
+        wish, bucket = _wish(request, slot_bytes, token), readable(environ.get(BUCKET))
+        answer = self._scheduler.request(key, wish, bucket)
+        if self._journal is not None:
+            holder = readable(environ.get(HOLDER))
+            self._journal(vm=key, holder=holder, bucket=bucket, token=token, **_facts_of(wish, answer))
         if isinstance(answer, Grant):
             return self._granted(request.version, answer)
         return text_reply(STATUSES[answer.kind], answer.text)
@@ -131,6 +149,18 @@ def _wish(request: PermitRequest, slot_bytes: int, token: int | None) -> Wish:
         is_whole_cpus=request.version < ProtocolVersion.V2_0,
         token=token,
     )
+
+
+def _facts_of(wish: Wish, answer: Grant | Refusal) -> dict[str, object]:
+    """What the journal keeps of a question and its answer: CPU in milli-vCPU, memory in bytes."""
+    facts: dict[str, object] = {"asked": _size(wish.requested)}
+    if isinstance(answer, Grant):
+        return facts | {"effect": "granted", "to": _size(answer.permit)}
+    return facts | {"effect": "refused", "reason": str(answer.kind)}
+
+
+def _size(amount: Amount) -> dict[str, int]:
+    return {"cpu_m": amount.cpu, "mem_bytes": amount.mem}
 
 
 def _in_bytes(amount: WireAmount, version: ProtocolVersion, slot_bytes: int) -> Amount:

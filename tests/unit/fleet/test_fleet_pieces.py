@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 from app.cli.sim import parse_fault, parse_mix, parse_trace_vms, sim_command
 from app.core.resources import resources
+from app.adapters.journal_file import JournalFile
 from app.errors import ConfigurationError
 from app.fleet.change_log import REMEMBERED_REMOVALS, ChangeLog
-from app.fleet.journal import Journal
 from app.fleet.node_page import PAGE_KINDS, NodePage, broken_kind, broken_page
 from app.fleet.state_file import SavedFleet, SavedVm, load_state, save_state
 from app.simulation.faults import Fault
@@ -98,12 +98,12 @@ def test_a_state_file_that_is_none_is_a_configuration_error(tmp_path: Path, text
 def test_the_journal_appends_and_writes_nothing_after_its_end(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     for number in (1, 2):
-        journal = Journal(path)
+        journal = JournalFile(path)
         journal.write(number=number)
         journal.close()
         journal.write(number=99)
     assert [json.loads(line)["number"] for line in path.read_text().splitlines()] == [1, 2]
-    Journal(None).write(number=3)
+    JournalFile(None).write(number=3)
 
 
 def test_the_page_holds_names_that_are_easily_confused() -> None:
