@@ -199,10 +199,80 @@ def test_a_token_after_a_loss_is_higher_than_the_one_before(store: Store, backen
     assert store.acquire(BOB, [ONE], FencingToken(before))[ONE] > before
 
 
-def test_the_number_of_buckets_is_stored_once_and_another_one_is_refused(store: Store) -> None:
-    assert store.stored_total() is None
-    store.check_total(3)
-    store.check_total(3)
-    with pytest.raises(ConfigurationError, match="set it to that"):
-        store.check_total(4)
+def test_the_number_of_buckets_is_stored_once_and_another_one_is_refused(fresh: Store) -> None:
+    assert fresh.stored_total() is None
+    fresh.check_total(3)
+    fresh.check_total(3)
+    with pytest.raises(ConfigurationError, match="set it to that, or stop all workers"):
+        fresh.check_total(4)
+    assert fresh.stored_total() == 3
+
+
+def set_total(store: Store, backend: Backend, text: str) -> None:
+    if isinstance(store, MemoryLeases):
+        store.total = text
+        return
+    assert backend.connection is not None
+    backend.connection.execute("SET", backend.keys.total(), text)
+
+
+def test_a_round_writes_the_number_of_buckets_back_where_it_was_lost(store: Store, backend: Backend) -> None:
+    lose_everything(store, backend)
+    store.round(ANN, {})
     assert store.stored_total() == 3
+
+
+@pytest.mark.parametrize(
+    ("in_force", "told"), [("4", "has 4 in Redis"), ("3>4", "from 3 to 4: run `vmscaler buckets resize 4`")]
+)
+def test_a_round_with_another_number_of_buckets_does_nothing_and_says_so(
+    store: Store, backend: Backend, in_force: str, told: str
+) -> None:
+    taken = store.acquire(ANN, [ONE], NEVER)
+    backend.elapse(DURATION_S - 10)
+    set_total(store, backend, in_force)
+    with pytest.raises(ConfigurationError, match=told):
+        store.round(ANN, taken)
+    assert store.acquire(BOB, [TWO], NEVER) == {}
+    assert store.view().live_agents == ()
+    backend.elapse(11)
+    assert store.view().leases[ONE].holder is None
+
+
+def test_no_number_of_buckets_is_told_while_it_is_being_changed(store: Store, backend: Backend) -> None:
+    set_total(store, backend, "16>32")
+    with pytest.raises(ConfigurationError, match="resize 32"):
+        store.stored_total()
+
+
+def test_a_lease_has_its_age_until_it_is_free(store: Store, backend: Backend) -> None:
+    taken = store.acquire(ANN, [ONE], NEVER)
+    backend.elapse(DURATION_S - 10)
+    view = store.round(ANN, taken)
+    assert view.redis_ms - view.leases[ONE].acquired_ms >= (DURATION_S - 10) * 1000
+    assert store.view().leases[ONE].acquired_ms == view.leases[ONE].acquired_ms
+    store.release(ANN, taken)
+    assert store.view().leases[ONE].acquired_ms == store.round(ANN, {}).leases[ONE].acquired_ms == 0
+
+
+def test_everyone_sees_how_long_nobody_may_acquire(fresh: Store, backend: Backend) -> None:
+    assert fresh.view().silence_ms == DURATION_S * 1000
+    assert fresh.round(ANN, {}).silence_ms == DURATION_S * 1000
+    backend.elapse(DURATION_S - 10)
+    assert 0 < fresh.round(ANN, {}).silence_ms <= 10_000
+    assert 0 < fresh.view().silence_ms <= 10_000
+    backend.elapse(11)
+    assert fresh.round(ANN, {}).silence_ms == fresh.view().silence_ms == 0
+
+
+def test_a_restarted_process_of_the_same_name_is_another_holder(store: Store, backend: Backend) -> None:
+    before = Holder("ann_fe80::1", "agent-1")
+    after = Holder("ann_fe80::1", "agent-2")
+    taken = store.acquire(before, [ONE], NEVER)
+    assert before != after
+    assert store.round(after, taken).renewed == frozenset()
+    assert store.acquire(after, [ONE], NEVER) == {}
+    store.release(after, taken)
+    assert store.view().leases[ONE].holder == before
+    backend.elapse(DURATION_S + 1)
+    assert store.acquire(after, [ONE], NEVER)[ONE] > taken[ONE]

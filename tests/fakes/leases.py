@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from app.errors import ConfigurationError, StoreUnavailable
+from app.cluster.bucket_total import check_total, read_total
+from app.errors import StoreUnavailable
 from app.ports.runtime import Clock
 from app.ports.store import BucketName, FencingToken, Holder, LeaseRow, LeaseView
 
@@ -16,18 +19,31 @@ class _Lease:
     holder: Holder | None = None
     renewed_ms: int = 0
     until_ms: int = 0
+    acquired_ms: int = 0
 
 
 class MemoryLeases:
-    """`LeaseStore` and `LeaseReader`; `before_call` may raise or let time pass, `calls` has all calls."""
+    """`LeaseStore` and `LeaseReader`; `before_call` may raise or let time pass, `calls` has all calls.
 
-    def __init__(self, clock: Clock, names: Sequence[str], *, duration_s: float) -> None:
+    Args:
+        fences: shared with a `MemoryState`, as both have the same keys in Redis.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        names: Sequence[str],
+        *,
+        duration_s: float,
+        fences: dict[BucketName, int] | None = None,
+    ) -> None:
         self._clock = clock
         self._duration_ms = round(duration_s * 1000)
         self._leases = {BucketName(name): _Lease() for name in names}
-        self._fences: dict[BucketName, int] = {}
+        self._fences: dict[BucketName, int] = {} if fences is None else fences
         self._heartbeats: dict[str, int] = {}
-        self._total: int | None = None
+        self.total: str | None = None
+        self.draining: set[str] = set()
         self._epoch_since_ms: int | None = None
         self.is_away = False
         self.calls: list[str] = []
@@ -39,23 +55,40 @@ class MemoryLeases:
         """Redis has been emptied, or has come back without its data."""
         for lease in self._leases.values():
             lease.token, lease.holder, lease.until_ms, lease.renewed_ms = 0, None, 0, 0
-        self._fences, self._heartbeats, self._total, self._epoch_since_ms = {}, {}, None, None
+        self._fences.clear()
+        self._heartbeats, self.total, self._epoch_since_ms = {}, None, None
+        self.draining.clear()
+
+    def begin_epoch(self) -> None:
+        """Redis has restarted with its data, or another server has become the master."""
+        self._epoch_since_ms = None
+
+    def keep(self) -> object:
+        """A copy of everything, as a replica has it; for `fail_over`."""
+        return copy.deepcopy((self._leases, self._fences, self._heartbeats, self._total))
+
+    def fail_over(self, kept: Any) -> None:
+        """A replica that had got this far is the master now."""
+        leases, fences, heartbeats, total = copy.deepcopy(kept)
+        self._leases, self._heartbeats, self._total = leases, heartbeats, total
+        self._fences.clear()
+        self._fences.update(fences)
+        self.begin_epoch()
 
     def check_total(self, total: int) -> None:
         self._called("check_total")
-        if self._total is None:
-            self._total = total
-        if self._total != total:
-            raise ConfigurationError(
-                [f".ownership.buckets: {total}, but this fleet has {self._total} in Redis; set it to that"]
-            )
+        if self.total is None:
+            self.total = str(total)
+        check_total(total, self.total)
 
     def stored_total(self) -> int | None:
         self._called("stored_total")
-        return self._total
+        return None if self.total is None else read_total(self.total)
 
     def round(self, holder: Holder, renew: Mapping[BucketName, FencingToken]) -> LeaseView:
         self._called("round")
+        self.total = self.total or str(len(self._leases))
+        check_total(len(self._leases), self.total)
         now = self._clock.wall_ms()
         if self._epoch_since_ms is None or self._epoch_since_ms > now:
             self._epoch_since_ms = now
@@ -82,12 +115,13 @@ class MemoryLeases:
         self._called("acquire")
         now = self._clock.wall_ms()
         taken: dict[BucketName, FencingToken] = {}
-        if self._epoch_since_ms is not None and not self._is_held_back(now):
+        if self.total == str(len(self._leases)) and not self._is_held_back(now):
             for bucket in buckets:
                 lease = self._leases[bucket]
                 if lease.holder in (None, holder) or lease.until_ms <= now:
                     lease.token = max(lease.token, self._fences.get(bucket, 0), now, seen) + 1
                     lease.holder, lease.renewed_ms, lease.until_ms = holder, now, now + self._duration_ms
+                    lease.acquired_ms = now
                     self._fences[bucket] = lease.token
                     taken[bucket] = FencingToken(lease.token)
         self.after_call("acquire")
@@ -122,6 +156,8 @@ class MemoryLeases:
             and token >= fence
             and (token > lease.token or (token == lease.token and current in (None, holder)))
         )
+        if is_asserted and not is_ours:
+            lease.acquired_ms = now
         if is_ours or is_asserted:
             lease.token, lease.holder = token, holder
             lease.renewed_ms, lease.until_ms = now, now + self._duration_ms
@@ -133,7 +169,10 @@ class MemoryLeases:
         for bucket, lease in self._leases.items():
             remaining = max(lease.until_ms - now, 0)
             holder = lease.holder if remaining else None
-            rows[bucket] = LeaseRow(bucket, holder, FencingToken(lease.token), remaining if holder else 0)
+            times = (remaining, lease.acquired_ms) if holder else (0, 0)
+            rows[bucket] = LeaseRow(bucket, holder, FencingToken(lease.token), *times)
         oldest = now - self._duration_ms
         live = tuple(sorted(agent for agent, beat in self._heartbeats.items() if beat > oldest))
-        return LeaseView(rows, live, renewed, now)
+        since = now if self._epoch_since_ms is None else self._epoch_since_ms
+        silence_ms = max(since + self._duration_ms - now, 0)
+        return LeaseView(rows, live, renewed, now, frozenset(self.draining), silence_ms)

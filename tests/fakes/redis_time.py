@@ -26,7 +26,7 @@ def elapse(client: redis.Redis, prefix: str, seconds: float) -> None:
 
 def _age_hash(client: redis.Redis, key: bytes, delta: int) -> None:
     fields = client.hgetall(key)
-    if key.endswith((b":intents", b":agents")):
+    if key.endswith((b":intents", b":agents", b":drains")):
         for field, value in fields.items():
             at, _, rest = value.partition(b" ")
             if at != b"0":

@@ -1,10 +1,12 @@
 -- Heartbeat of an agent, renewal of the leases that it names, and a view of all leases. One atomic step.
 --
--- KEYS  1 epoch (hash), 2 heartbeats (sorted set), then for each bucket: lease (hash), fence (string)
+-- KEYS  1 epoch (hash), 2 heartbeats (sorted set), 3 number of buckets (string), 4 drains (hash),
+--       then for each bucket: lease (hash), fence (string)
 -- ARGV  1 agent id, 2 identity, 3 lease duration in ms,
 --       then for each bucket, in the order of KEYS: the token to renew, or '' for a look only
--- Returns {now_ms, live agent ids, rows}; a row is {renewed 0|1, token, agent or '', identity or '',
---       remaining_ms}, in the order of KEYS.
+-- Returns {now_ms, live agent ids, rows, draining agent ids, silence_ms}; a row is {renewed 0|1, token,
+--       agent or '', identity or '', remaining_ms, acquired_ms}, in the order of KEYS; `silence_ms` is how
+--       long nobody may acquire yet. {the number in force} where that is not the caller's: nothing was done.
 -- Errors  none of its own.
 --
 -- A renewal is refused when the lease is another's, has expired or was never given; then `renewed` is 0.
@@ -14,6 +16,12 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local agent, identity, duration = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
+-- Redis may have lost the number of buckets while the workers went on.
+local total = string.format('%.0f', (#KEYS - 4) / 2)
+redis.call('SETNX', KEYS[3], total)
+local in_force = redis.call('GET', KEYS[3])
+if in_force ~= total then return {in_force} end
+
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
 local epoch = redis.call('HMGET', KEYS[1], 'run', 'since_ms')
 local since = tonumber(epoch[2] or '')
@@ -21,7 +29,8 @@ if epoch[1] ~= run or not since or since > now then
   since = now
   redis.call('HSET', KEYS[1], 'run', run, 'since_ms', string.format('%.0f', now))
 end
-local is_held_back = now - since < duration
+local silence = math.max(since + duration - now, 0)
+local is_held_back = silence > 0
 
 -- A clock that went back leaves times in the future: they count from now on.
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. string.format('%.0f', now), '+inf')) do
@@ -31,18 +40,19 @@ redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - duration)
 redis.call('ZADD', KEYS[2], now, agent)
 
 local rows = {}
-for i = 1, (#KEYS - 2) / 2 do
-  local lease_key, fence_key = KEYS[2 * i + 1], KEYS[2 * i + 2]
-  local lease = redis.call('HMGET', lease_key, 'token', 'agent', 'identity', 'until_ms', 'renewed_ms')
+for i = 1, (#KEYS - 4) / 2 do
+  local lease_key, fence_key = KEYS[2 * i + 3], KEYS[2 * i + 4]
+  local lease = redis.call('HMGET', lease_key, 'token', 'agent', 'identity', 'until_ms', 'renewed_ms',
+    'acquired_ms')
   local token = tonumber(lease[1] or '0')
   local holder, holder_identity = lease[2] or '', lease[3] or ''
-  local remaining = tonumber(lease[4] or '0') - now
+  local remaining, acquired = tonumber(lease[4] or '0') - now, tonumber(lease[6] or '0')
   if (tonumber(lease[5] or '0')) > now then
     remaining = duration
     redis.call('HSET', lease_key, 'renewed_ms', string.format('%.0f', now),
       'until_ms', string.format('%.0f', now + duration))
   end
-  if remaining <= 0 then holder, holder_identity, remaining = '', '', 0 end
+  if remaining <= 0 then holder, holder_identity, remaining, acquired = '', '', 0, 0 end
   local renewed = 0
   if ARGV[3 + i] ~= '' then
     local mine = tonumber(ARGV[3 + i])
@@ -52,13 +62,16 @@ for i = 1, (#KEYS - 2) / 2 do
       and (mine > token or (mine == token and (holder == '' or holder == agent)))
     if is_ours or is_asserted then
       local text = string.format('%.0f', now)
-      if not is_ours then redis.call('HSET', lease_key, 'acquired_ms', text) end
+      if not is_ours then
+        redis.call('HSET', lease_key, 'acquired_ms', text)
+        acquired = now
+      end
       redis.call('HSET', lease_key, 'token', string.format('%.0f', mine), 'agent', agent, 'identity', identity,
         'renewed_ms', text, 'until_ms', string.format('%.0f', now + duration))
       if mine > fence then redis.call('SET', fence_key, string.format('%.0f', mine)) end
       renewed, token, holder, holder_identity, remaining = 1, mine, agent, identity, duration
     end
   end
-  rows[i] = {renewed, token, holder, holder_identity, remaining}
+  rows[i] = {renewed, token, holder, holder_identity, remaining, acquired}
 end
-return {now, redis.call('ZRANGE', KEYS[2], 0, -1), rows}
+return {now, redis.call('ZRANGE', KEYS[2], 0, -1), rows, redis.call('HKEYS', KEYS[4]), silence}
