@@ -20,6 +20,7 @@ import websocket
 from websocket import _abnf as frames
 from websocket._handshake import CookieJar
 
+from app.adapters.client_tls import ClientTls, TlsSocket, connect_tls
 from app.errors import PeerRefused, PeerTimedOut, PeerUnreachable
 from app.ports.vm import Address
 
@@ -62,7 +63,7 @@ class _Wire:
     own deadline.
     """
 
-    def __init__(self, connection: socket.socket, deadline: float) -> None:
+    def __init__(self, connection: socket.socket | TlsSocket, deadline: float) -> None:
         self._socket = connection
         self._buffer = b""
         self._turn = 0
@@ -184,9 +185,10 @@ class BoundedWebSocket:
         max_bytes: longest message that is received.
         bearer: a token that lets us in, for servers that ask for one.
         headers: of the upgrade, beside.
+        tls: whom we believe; None: no TLS.
 
     Raises:
-        PeerUnreachable: no TCP connection.
+        PeerUnreachable: no TCP connection, or no TLS.
         PeerTimedOut: no upgrade in time.
         PeerRefused: something else than an upgrade.
     """
@@ -201,6 +203,7 @@ class BoundedWebSocket:
         bearer: str | None = None,
         watcher: FrameWatcher | None = None,
         headers: Mapping[str, str] | None = None,
+        tls: ClientTls | None = None,
     ) -> None:
         self._headers = dict(headers or {})
         if bearer is not None:
@@ -210,12 +213,7 @@ class BoundedWebSocket:
         deadline = time.monotonic() + timeout_s
         if timeout_s <= 0:
             raise PeerUnreachable(self.peer, "no time left to connect")
-        try:
-            connection = socket.create_connection((address.host, address.port), timeout=timeout_s)
-        except (OSError, UnicodeError) as err:
-            raise PeerUnreachable(self.peer, f"no connection: {err}") from err
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._wire = _Wire(connection, deadline)
+        self._wire = _Wire(_connect(address, deadline, tls, self.peer), deadline)
         self._socket = websocket.WebSocket(skip_utf8_validation=True)
         self._socket.frame_buffer = _Frames(self._socket._recv, True)
         self._socket.cont_frame = _Fragments(False, True)
@@ -311,3 +309,22 @@ class BoundedWebSocket:
         if close_code is not None:
             with contextlib.suppress(websocket.WebSocketException, OSError):
                 self._socket.send_close(close_code)
+
+
+def _connect(
+    address: Address, deadline: float, tls: ClientTls | None, peer: str
+) -> socket.socket | TlsSocket:
+    """Raises PeerUnreachable."""
+    timeout_s = deadline - time.monotonic()
+    try:
+        connection = socket.create_connection((address.host, address.port), timeout=timeout_s)
+    except (OSError, UnicodeError) as err:
+        raise PeerUnreachable(peer, f"no connection: {err}") from err
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if tls is None:
+        return connection
+    try:
+        return connect_tls(connection, tls, address.host, timeout_s=deadline - time.monotonic())
+    except OSError as err:
+        connection.close()
+        raise PeerUnreachable(peer, f"no TLS: {err}") from err

@@ -1,8 +1,9 @@
 """TLS from our side: whom we believe, and a socket whose reader and writer may be two threads.
 
 OpenSSL's objects may not be used by two threads at once, and Python's own TLS sockets let them (3.11). Here
-the bytes go through memory under a lock, and the plain socket below does the waiting; so its timeouts mean
-what they mean without TLS, in threads as in greenlets.
+the bytes go through memory under a lock, and the plain socket below does the waiting, in threads as in
+greenlets. A timeout counts from when it is set, over all the waits that follow: a peer that sends its records
+byte by byte gains nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import io
 import socket
 import ssl
 import threading
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +66,22 @@ def tls_problem(err: ssl.SSLError) -> str:
     return f"no TLS: {(err.reason or 'the connection ended').lower().replace('_', ' ')}"
 
 
+def connect_tls(plain: socket.socket, tls: ClientTls, host: str, *, timeout_s: float) -> TlsSocket:
+    """TLS over a connected socket, after its handshake.
+
+    Raises:
+        OSError: no TLS; the text is for an operator. The socket is still to be closed.
+        TimeoutError: not in time.
+    """
+    secure = TlsSocket(plain, tls, host)
+    secure.settimeout(max(timeout_s, 0.001))
+    try:
+        secure.shake_hands()
+    except ssl.SSLError as err:
+        raise ConnectionAbortedError(tls_problem(err)) from err
+    return secure
+
+
 class TlsSocket:
     """TLS over a connected socket, as a client; the parts of `socket.socket` that our clients use.
 
@@ -82,9 +100,12 @@ class TlsSocket:
         )
         self._unsent = bytearray()
         self._accepted = 0
+        self._timeout = plain.gettimeout()
+        self._deadline = 0.0
+        self.settimeout(self._timeout)
 
     def shake_hands(self) -> None:
-        """Each wait takes as long as the socket's timeout says.
+        """Called once, before anything else.
 
         Raises:
             ssl.SSLError: see `tls_problem`.
@@ -150,12 +171,13 @@ class TlsSocket:
         self._plain._decref_socketios()  # type: ignore[attr-defined]
 
     def gettimeout(self) -> float | None:
-        """Of the socket below."""
-        return self._plain.gettimeout()
+        """What was set."""
+        return self._timeout
 
     def settimeout(self, timeout: float | None) -> None:
-        """Of the socket below."""
-        self._plain.settimeout(timeout)
+        """For all that is waited for from now on, in seconds; None for no limit, 0 for no wait."""
+        self._timeout = timeout
+        self._deadline = time.monotonic() + (timeout or 0.0)
 
     def setsockopt(self, *arguments: Any) -> None:
         """Of the socket below."""
@@ -168,9 +190,8 @@ class TlsSocket:
     def shutdown(self, how: int) -> None:
         """Announce the end of what we send, then end one direction or both."""
         if how != socket.SHUT_RD:
-            with contextlib.suppress(ssl.SSLError, OSError, ValueError):
-                with self._lock:
-                    self._engine.unwrap()
+            with contextlib.suppress(OSError, ValueError), self._lock:
+                self._engine.unwrap()
         with contextlib.suppress(OSError):
             self._flush()
         self._plain.shutdown(how)
@@ -184,12 +205,23 @@ class TlsSocket:
             with self._lock:
                 self._unsent += self._outgoing.read()
             while self._unsent:
+                self._limit_wait()
                 del self._unsent[: self._plain.send(self._unsent)]
 
     def _fill(self) -> None:
+        self._limit_wait()
         data = self._plain.recv(RECORD_BYTES)
         with self._lock:
             if data:
                 self._incoming.write(data)
             else:
                 self._incoming.write_eof()
+
+    def _limit_wait(self) -> None:
+        """Give the socket below the rest of the time."""
+        rest = self._timeout
+        if rest:
+            rest = self._deadline - time.monotonic()
+            if rest <= 0:
+                raise TimeoutError("timed out")
+        self._plain.settimeout(rest)

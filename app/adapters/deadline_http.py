@@ -9,8 +9,9 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Mapping
+from functools import partial
 from http.cookiejar import DefaultCookiePolicy
-from typing import Any
+from typing import Any, cast
 
 import requests
 import urllib3
@@ -18,10 +19,16 @@ from requests.adapters import HTTPAdapter
 from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
 from urllib3 import HTTPConnectionPool, PoolManager
 from urllib3.connection import HTTPConnection
+from urllib3.exceptions import NewConnectionError
+from urllib3.poolmanager import SSL_KEYWORDS
 
+from app.adapters.client_tls import ClientTls, connect_tls
 from app.errors import PeerRefused, PeerTimedOut, PeerUnreachable
 from app.protocols.printable import printable
 
+LONGEST_HANDSHAKE_S = 60.0
+"""Where a request has no limit at all."""
+_TLS_MARK = "TLS: "
 POOL_HOSTS = 64
 """Peers whose connections are kept."""
 POOL_CONNECTIONS = 64
@@ -66,27 +73,81 @@ class _DeadlinePool(HTTPConnectionPool):
     ConnectionCls = _DeadlineConnection
 
 
+class _TlsConnection(HTTPConnection):
+    """A connection over a `TlsSocket`, whose timeout is such a deadline, too."""
+
+    def __init__(self, *arguments: Any, tls: ClientTls, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._tls = tls
+
+    def connect(self) -> None:
+        """Connect and shake hands within the limit for connecting."""
+        begun = time.monotonic()
+        super().connect()
+        plain = self.sock
+        limit_s = plain.gettimeout()
+        rest_s = LONGEST_HANDSHAKE_S if limit_s is None else limit_s - (time.monotonic() - begun)
+        try:
+            secure = connect_tls(plain, self._tls, self.host.strip("[]"), timeout_s=rest_s)
+        except OSError as err:
+            plain.close()
+            problem = "no handshake in time" if isinstance(err, TimeoutError) else str(err)
+            raise NewConnectionError(self, f"{_TLS_MARK}{problem}") from err
+        self.sock = cast(socket.socket, secure)
+        self.sock.settimeout(limit_s)
+
+
+class _TlsPool(HTTPConnectionPool):
+    """Such connections; what requests says of certificates is not for them."""
+
+    scheme = "https"
+    ConnectionCls = _TlsConnection
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        kept = {name: value for name, value in options.items() if name not in SSL_KEYWORDS}
+        super().__init__(*arguments, **kept)
+
+
 class _DeadlineAdapter(HTTPAdapter):
-    """Plain HTTP through such connections."""
+    """HTTP through such connections, plain or TLS."""
+
+    def __init__(self, tls: ClientTls | None) -> None:
+        self._tls = tls
+        super().__init__(POOL_HOSTS, POOL_CONNECTIONS)
 
     def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **kwargs: Any) -> None:
         """Called by requests when the adapter is made."""
         self.poolmanager = PoolManager(num_pools=connections, maxsize=maxsize, block=block, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {"http": _DeadlinePool}
+        secure = partial(_TlsPool, tls=self._tls)
+        self.poolmanager.pool_classes_by_scheme = {"http": _DeadlinePool, "https": secure}
 
 
-def deadline_session() -> requests.Session:
-    """A session for `http://` only: no proxies, no netrc, no cookies kept, no retries.
+def deadline_session(tls: ClientTls | None = None) -> requests.Session:
+    """A session without proxies, netrc, kept cookies and retries.
 
     Give each request `timeout=urllib3.Timeout(total=...)`, `stream=True` and `allow_redirects=False`.
+
+    Args:
+        tls: whom we believe at `https://` addresses; None: only `http://` ones can be asked.
     """
     session = requests.Session()
     session.trust_env = False
     session.adapters.clear()
-    session.mount("http://", _DeadlineAdapter(POOL_HOSTS, POOL_CONNECTIONS))
+    session.mount("http://", _DeadlineAdapter(None))
+    if tls is not None:
+        session.mount("https://", _DeadlineAdapter(tls))
     session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     session.headers["Accept-Encoding"] = "identity"
     return session
+
+
+def never_connected(err: requests.ConnectionError) -> str | None:
+    """What to tell where no connection was made, so that nothing was sent; None where one was."""
+    reason = _cause(err)
+    if not isinstance(reason, NewConnectionError):
+        return None
+    _, mark, problem = str(reason).partition(_TLS_MARK)
+    return f"no TLS: {problem}" if mark else "no connection"
 
 
 def exchange(
@@ -121,12 +182,12 @@ def exchange(
             answer = _read_body(response)
             code = response.status_code
     except (InvalidURL, InvalidSchema, MissingSchema) as err:
-        raise PeerUnreachable(peer, "no http:// address") from err
+        raise PeerUnreachable(peer, "no http:// or https:// address") from err
     except requests.ConnectTimeout as err:
         raise PeerUnreachable(peer, "no connection in time") from err
     except requests.ConnectionError as err:
-        if isinstance(_cause(err), urllib3.exceptions.NewConnectionError):
-            raise PeerUnreachable(peer, "no connection") from err
+        if (problem := never_connected(err)) is not None:
+            raise PeerUnreachable(peer, problem) from err
         raise PeerTimedOut(peer, "the connection was lost before the answer came") from err
     except (requests.Timeout, urllib3.exceptions.TimeoutError) as err:
         raise PeerTimedOut(peer, "no answer in time") from err

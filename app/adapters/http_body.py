@@ -10,6 +10,7 @@ import re
 import socket
 import time
 
+from app.adapters.client_tls import TlsSocket
 from app.errors import PeerRefused, PeerTimedOut
 
 MAX_HEAD_BYTES = 16 * 1024
@@ -33,7 +34,7 @@ class Reader:
         deadline: on the monotonic clock.
     """
 
-    def __init__(self, connection: socket.socket, peer: str, deadline: float) -> None:
+    def __init__(self, connection: socket.socket | TlsSocket, peer: str, deadline: float) -> None:
         self.peer = peer
         self.buffer = bytearray()
         self._socket = connection

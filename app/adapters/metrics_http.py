@@ -13,6 +13,7 @@ import threading
 import time
 from collections import OrderedDict
 
+from app.adapters.client_tls import ClientTls, TlsSocket, connect_tls
 from app.adapters.http_body import Reader, read_response
 from app.errors import PeerRefused, PeerTimedOut, PeerUnreachable
 from app.ports.sender import Sender
@@ -32,7 +33,9 @@ class _StaleConnection(Exception):
 class _Connection:
     """One connection to one peer."""
 
-    def __init__(self, address: Address, path: str, more: str, deadline: float) -> None:
+    def __init__(
+        self, address: Address, path: str, more: str, deadline: float, tls: ClientTls | None
+    ) -> None:
         self.peer = f"{address.host}:{address.port}"
         if _HOST.fullmatch(address.host) is None:
             raise PeerUnreachable(self.peer, "no host name or address")
@@ -45,16 +48,25 @@ class _Connection:
         if remaining <= 0:
             raise PeerUnreachable(self.peer, "no time left to connect")
         try:
-            self._socket = socket.create_connection((address.host, address.port), timeout=remaining)
+            plain = socket.create_connection((address.host, address.port), timeout=remaining)
         except (OSError, UnicodeError) as err:
             raise PeerUnreachable(self.peer, f"no connection: {err}") from err
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = plain if tls is None else self._secure(plain, tls, address.host, deadline)
+
+    def _secure(self, plain: socket.socket, tls: ClientTls, host: str, deadline: float) -> TlsSocket:
+        try:
+            return connect_tls(plain, tls, host, timeout_s=deadline - time.monotonic())
+        except OSError as err:
+            plain.close()
+            raise PeerUnreachable(self.peer, f"no TLS: {err}") from err
 
     def is_idle(self) -> bool:
         """Whether it is open, with nothing in it that belongs to no request of ours."""
         try:
             self._socket.settimeout(0)
-            self._socket.recv(1, socket.MSG_PEEK)
+            # Whatever comes, the connection is not used again.
+            self._socket.recv(1)
         except BlockingIOError:
             return True
         except OSError:
@@ -88,13 +100,24 @@ class MetricsPages:
 
     Args:
         sender: who polls; None outside a worker.
+        bearer: a token that lets us in, for pages that ask for one.
+        tls: whom we believe; None: no TLS.
     """
 
     def __init__(
-        self, *, path: str = METRICS_PATH, max_idle: int = MAX_IDLE, sender: Sender | None = None
+        self,
+        *,
+        path: str = METRICS_PATH,
+        max_idle: int = MAX_IDLE,
+        sender: Sender | None = None,
+        bearer: str | None = None,
+        tls: ClientTls | None = None,
     ) -> None:
+        self._tls = tls
         self._path = path
         headers = {} if sender is None else sender.headers()
+        if bearer is not None:
+            headers["Authorization"] = f"Bearer {bearer}"
         self._more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         self._max_idle = max_idle
         self._idle: OrderedDict[Address, _Connection] = OrderedDict()
@@ -112,7 +135,7 @@ class MetricsPages:
             except _StaleConnection:
                 # The peer closed it between polls; a GET may be sent again.
                 connection = None
-        connection = _Connection(address, self._path, self._more, deadline)
+        connection = _Connection(address, self._path, self._more, deadline, self._tls)
         try:
             return self._get(address, connection, deadline)
         except _StaleConnection as err:

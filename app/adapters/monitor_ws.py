@@ -11,6 +11,7 @@ import threading
 import time
 
 from app.adapters.bounded_websocket import SEND_TIMEOUT_S, BoundedWebSocket, ConnectionEnded, FrameWatcher
+from app.adapters.client_tls import ClientTls
 from app.core.resources import Resources
 from app.errors import PeerError, PeerRefused, PeerTimedOut, PeerUnreachable
 from app.ports.peers import DownscaleAnswer, MonitorCallbacks
@@ -283,6 +284,7 @@ class MonitorDialer:
         bearer: a token that lets us in, for monitors that ask for one.
         watcher: is shown each message.
         sender: who dials; None outside a worker.
+        tls: whom we believe; None: no TLS.
     """
 
     def __init__(
@@ -294,7 +296,9 @@ class MonitorDialer:
         bearer: str | None = None,
         watcher: FrameWatcher | None = None,
         sender: Sender | None = None,
+        tls: ClientTls | None = None,
     ) -> None:
+        self._tls = tls
         self._headers = None if sender is None else sender.headers()
         self._max_failures_s = max_failures_s
         self._response_timeout_s = response_timeout_s
@@ -313,6 +317,7 @@ class MonitorDialer:
             bearer=self._bearer,
             watcher=self._watcher,
             headers=self._headers,
+            tls=self._tls,
         )
         dispatcher = Dispatcher(
             websocket,

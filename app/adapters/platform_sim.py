@@ -14,9 +14,10 @@ from urllib.parse import quote
 import requests
 import urllib3
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from urllib3.exceptions import HTTPError, NewConnectionError
+from urllib3.exceptions import HTTPError
 
-from app.adapters.deadline_http import deadline_session
+from app.adapters.client_tls import ClientTls
+from app.adapters.deadline_http import deadline_session, never_connected
 from app.core.model import Mode
 from app.core.resources import Resources, resources
 from app.errors import PeerRefused, PeerTimedOut, PeerUnreachable
@@ -108,6 +109,7 @@ class SimPlatform:
         token: str | None = None,
         namespace: str | None = None,
         sender: Sender | None = None,
+        tls: ClientTls | None = None,
     ) -> None:
         """Nothing connects yet.
 
@@ -116,12 +118,13 @@ class SimPlatform:
             token: sent as a bearer token.
             namespace: show only VMs of this one.
             sender: who asks; None for a reader, which asks for no size.
+            tls: whom we believe at an https:// address; None: that can't be asked.
         """
         self._url = url.rstrip("/")
         self._peer = f"simulated fleet at {self._url}"
         self._namespace = namespace
         self._sender = sender
-        self._session = deadline_session()
+        self._session = deadline_session(tls)
         if token is not None:
             self._session.headers["Authorization"] = f"Bearer {token}"
 
@@ -190,8 +193,8 @@ class SimPlatform:
         except requests.ConnectTimeout as err:
             raise PeerUnreachable(self._peer, "no connection in time") from err
         except requests.ConnectionError as err:
-            if _never_connected(err):
-                raise PeerUnreachable(self._peer, "no connection") from err
+            if (problem := never_connected(err)) is not None:
+                raise PeerUnreachable(self._peer, problem) from err
             raise PeerTimedOut(self._peer, "the connection broke before an answer came") from err
         except (requests.RequestException, HTTPError, OSError) as err:
             raise PeerTimedOut(self._peer, f"no answer in {timeout_s:g} s") from err
@@ -230,11 +233,6 @@ class SimPlatform:
 
 def _path(vm: VirtualMachine) -> str:
     return f"/v1/vms/{quote(vm.namespace, safe='')}/{quote(vm.name, safe='')}"
-
-
-def _never_connected(err: requests.ConnectionError) -> bool:
-    reason = getattr(err.args[0], "reason", None) if err.args else None
-    return isinstance(reason, NewConnectionError)
 
 
 def _name_of(raw: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from app.adapters.client_tls import ClientTls
 from app.adapters.deadline_http import deadline_session, exchange
 from app.core.resources import Resources, resources
 from app.errors import InvalidInput, PeerRefused
@@ -32,6 +33,7 @@ class SchedulerHttp:
         compute_unit: the agent's own; from v3.0 on the scheduler does not tell one.
         bearer: a token that lets us in, for schedulers that ask for one.
         sender: who asks; None outside a worker.
+        tls: whom we believe at https:// addresses; None: those can't be asked.
     """
 
     def __init__(
@@ -40,12 +42,13 @@ class SchedulerHttp:
         compute_unit: Resources = DEFAULT_COMPUTE_UNIT,
         bearer: str | None = None,
         sender: Sender | None = None,
+        tls: ClientTls | None = None,
     ) -> None:
         self._version = version
         self._compute_unit = compute_unit
         self._bearer = bearer
         self._sender = sender
-        self._session = deadline_session()
+        self._session = deadline_session(tls)
 
     def ask(
         self, scheduler: SchedulerInfo, question: PermitQuestion, *, timeout_s: float | None
@@ -120,4 +123,4 @@ class SchedulerHttp:
 
 def _peer(url: str) -> str:
     """How errors call the scheduler: by its address."""
-    return "scheduler " + url.removeprefix("http://").rstrip("/")
+    return "scheduler " + url.removeprefix("http://").removeprefix("https://").rstrip("/")

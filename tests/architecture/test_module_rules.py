@@ -27,7 +27,7 @@ CLIENT_LIBRARIES = {
 }
 """Library, and how the adapters that may import it are named; requests serves several."""
 
-SHARED_ADAPTERS = frozenset({"bounded_websocket", "clock", "deadline_http", "http_body", "telemetry"})
+SHARED_ADAPTERS = frozenset({"bounded_websocket", "client_tls", "clock", "deadline_http", "http_body", "telemetry"})
 """Adapters that others are built on."""
 
 GUEST_PROTOCOLS = (

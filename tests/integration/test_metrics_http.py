@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -218,11 +219,14 @@ def test_what_came_unasked_between_two_polls_is_never_taken_for_an_answer() -> N
         connection.sendall(response(b"page"))
         if number == 0:
             connection.sendall(response(b"forged"))
+            has_forged.set()
         read_head(connection)
 
+    has_forged = threading.Event()
     pages = MetricsPages()
     with RawPeer(handle) as peer:
         assert fetch(peer, pages) == b"page"
+        assert has_forged.wait(30)
         assert fetch(peer, pages) == b"page"
         pages.close()
 
