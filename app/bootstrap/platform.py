@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.bootstrap.security import peer_tls
 from app.config import Settings
 from app.errors import ConfigurationError
 from app.ports.platform import Platform
@@ -20,11 +21,14 @@ def build_platform(settings: Settings, sender: Sender | None = None) -> Platform
     if settings.platform.kind == "sim":
         from app.adapters.platform_sim import SimPlatform
 
-        token = settings.platform.token()
+        url, token = settings.platform.url.reveal(), settings.platform.token()
+        trust = settings.security.peers.platform
+        is_secure = settings.platform.url.parts.scheme == "https"
         return SimPlatform(
-            settings.platform.url.reveal(),
+            url,
             token=token,
             namespace=settings.platform.namespace,
             sender=sender,
+            tls=peer_tls(trust, ".security.peers.platform") if is_secure else None,
         )
     raise ConfigurationError([f".platform.kind: {settings.platform.kind} is not in this version; use sim"])

@@ -16,8 +16,10 @@ from app.adapters.redis_agents import RedisAgents
 from app.adapters.redis_connection import RedisConnection
 from app.adapters.redis_keys import RedisKeys
 from app.bootstrap.platform import build_platform
+from app.bootstrap.security import protection
 from app.config import Settings
 from app.config.own_sections import NodeSettings
+from app.config.security_section import ServerSecurity
 from app.core.permits import Amount
 from app.errors import ConfigurationError
 from app.ports.runtime import Signal
@@ -40,6 +42,7 @@ class SchedulerProcess:
         host: to listen on; None takes the configured one.
         port: likewise; 0 for a free one.
         journal: file for a line per question; None: no journal is kept.
+        security: who may call, and TLS; None takes the configured rules.
 
     Raises:
         ConfigurationError: something that the configuration names can't be used.
@@ -52,6 +55,7 @@ class SchedulerProcess:
         host: str | None = None,
         port: int | None = None,
         journal: Path | None = None,
+        security: ServerSecurity | None = None,
     ) -> None:
         own = settings.node_scheduler
         host = own.host if host is None else host
@@ -69,7 +73,10 @@ class SchedulerProcess:
             own.compute_unit.resources(),
             self._journal.write if self._journal.is_kept else None,
         )
-        self._server = WebServer(application, host, own.port if port is None else port)
+        security = security or settings.security.servers.node_scheduler
+        rules = protection(security, ".security.servers.nodeScheduler")
+        self._scheme = rules.scheme
+        self._server = WebServer(application, host, own.port if port is None else port, protection=rules)
         self._uid = str(uuid.uuid4())
         self._started_ms = self._clock.wall_ms()
         self.stop: Signal = self._concurrency.signal()
@@ -78,7 +85,7 @@ class SchedulerProcess:
     def url(self) -> str:
         """Where workers ask it; known once it listens."""
         host = f"[{self._public_host}]" if ":" in self._public_host else self._public_host
-        return f"http://{host}:{self._server.port}"
+        return f"{self._scheme}://{host}:{self._server.port}"
 
     def start(self) -> None:
         """Listen.
@@ -113,7 +120,7 @@ class SchedulerProcess:
             "url": self.url,
             "identity": f"scheduler_{self._public_host}",
             "agent_id": self._uid,
-            "address": self.url.removeprefix("http://"),
+            "address": self.url.removeprefix(f"{self._scheme}://"),
             "started_ms": self._started_ms,
             "version": __version__,
             "pid": os.getpid(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.adapters.client_tls import ClientTls, client_tls
 from app.config.own_sections import read_secret
-from app.config.security_section import GuestSecurity, PeerSecurity, ServerSecurity
+from app.config.security_section import GuestSecurity, ServerSecurity, Trust
 from app.errors import ConfigurationError
 from app.web.protection import Protection, server_tls
 
@@ -24,7 +24,7 @@ def protection(server: ServerSecurity, where: str) -> Protection:
     return Protection(server.callers(), bearer(server.token_file, f"{where}.tokenFile"), tls)
 
 
-def peer_tls(peer: PeerSecurity, where: str) -> ClientTls:
+def peer_tls(peer: Trust, where: str) -> ClientTls:
     """Whom we believe when an address says https.
 
     Raises:

@@ -9,11 +9,10 @@ import uuid
 from app import __version__
 from app.adapters.clock import SystemClock
 from app.adapters.green import GreenConcurrency
-from app.adapters.metrics_http import MetricsPages
-from app.adapters.monitor_ws import MonitorDialer
 from app.adapters.recording_files import RecordingDirectory
-from app.adapters.scheduler_http import SchedulerHttp
 from app.adapters.scheduler_registry import RegistrySchedulerWatch
+from app.bootstrap.peers import build_metrics_pages, build_monitor_dialer, build_scheduler_client
+from app.bootstrap.informants import build_informants
 from app.bootstrap.platform import build_platform
 from app.bootstrap.stores import Stores
 from app.cluster.lease import LeaseTimes, format_identity
@@ -22,7 +21,6 @@ from app.errors import StoreUnavailable
 from app.ports.runtime import TaskQueue
 from app.ports.sender import Sender, holder_text
 from app.ports.store import Holder
-from app.protocols.scheduler import PLUGIN_PROTOCOL_VERSION
 from app.services.agent import Agent
 from app.services.agent_settings import AgentSettings
 from app.services.executors import Executors
@@ -84,14 +82,6 @@ def _lease_times(settings: Settings) -> LeaseTimes:
     )
 
 
-def _dialer(settings: Settings, sender: Sender) -> MonitorDialer:
-    return MonitorDialer(
-        settings.monitor.max_health_check_sequential_failures_seconds,
-        response_timeout_s=settings.monitor.response_timeout_seconds,
-        sender=sender,
-    )
-
-
 def build_agent(settings: Settings, worker: str, queue: TaskQueue) -> Agent:
     """The services of one worker process, wired and not yet started.
 
@@ -120,15 +110,15 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue) -> Agent:
         on_releasing=agent.bucket_releasing,
     )
     sender = Sender(holder_text(holder), stores.ring.owner)
-    platform, pages = build_platform(settings, sender), MetricsPages(sender=sender)
-    peers = platform, _dialer(settings, sender), pages
+    platform, pages = build_platform(settings, sender), build_metrics_pages(settings, sender)
+    peers = platform, build_monitor_dialer(settings, sender), pages
     supervisor = Supervisor(times, clock, concurrency, stores.ring, stores.states, ownership, peers)
     link = SchedulerLink(RegistrySchedulerWatch(stores.agents, clock), agent.scheduler_changed)
 
     def commit(runner: Runner) -> None:
         supervisor.commit(runner.bucket, [runner])
 
-    scheduler = link, SchedulerHttp(PLUGIN_PROTOCOL_VERSION, times.compute_unit, sender=sender)
+    scheduler = link, build_scheduler_client(settings, sender)
     executors = Executors(times, clock, ownership, commit, scheduler, platform, supervisor.link)
     scaling = Scaling(clock, concurrency, agent.timers, queue, executors, commit, supervisor.crashed)
     polling = Polling(
@@ -145,4 +135,7 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue) -> Agent:
     )
     recordings = Recordings(worker, clock, concurrency, stores.recordings, _file_rules(settings, worker))
     agent.connect(ownership, supervisor, link, executors, scaling, polling, recordings)
+    informants = build_informants(settings, worker, clock, concurrency)
+    if informants is not None:
+        agent.register_with(informants)
     return agent

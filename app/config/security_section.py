@@ -52,16 +52,21 @@ class ServersSecurity(Section):
     agents: ServerSecurity = setting(ServerSecurity(), "the ports on which informants call our agents")
 
 
-class PeerSecurity(Section):
-    """Servers of others: what lets us in, and whose certificates we believe."""
+class Trust(Section):
+    """Whose certificates we believe."""
 
-    token_file: Text | None = setting(None, "file with the bearer token that we send")
     tls_ca_file: Text | None = setting(
         None, "PEM file with the authorities that we believe; none: those of the system"
     )
     tls_server_name: Text | None = setting(
         None, "the name that certificates must be made out to; none: the host that we dial"
     )
+
+
+class PeerSecurity(Trust):
+    """Servers of others: what lets us in, beside."""
+
+    token_file: Text | None = setting(None, "file with the bearer token that we send")
 
 
 class GuestSecurity(PeerSecurity):
@@ -74,7 +79,7 @@ class PeersSecurity(Section):
     """Servers of others, by kind."""
 
     scheduler: PeerSecurity = setting(PeerSecurity(), "the scheduler; TLS where its address is https://")
-    platform: PeerSecurity = setting(PeerSecurity(), "sim: the fleet; TLS where platform.url is https://")
+    platform: Trust = setting(Trust(), "sim: the fleet; TLS where platform.url is https://")
     metrics: GuestSecurity = setting(GuestSecurity(), "the VMs' metrics pages")
     monitor: GuestSecurity = setting(GuestSecurity(), "the VMs' vm-monitors")
     informant: GuestSecurity = setting(GuestSecurity(), "the VMs' informants")

@@ -44,6 +44,11 @@ class ProtocolVersion(IntEnum):
     def __str__(self) -> str:
         return self.name.lower().replace("_", ".")
 
+    @classmethod
+    def named(cls, text: str) -> ProtocolVersion:
+        """The version that is written so, such as `v2.0`. Raises KeyError."""
+        return cls[text.upper().replace(".", "_")]
+
 
 PLUGIN_PROTOCOL_VERSION = ProtocolVersion.V2_0
 """What our agents speak unless the configuration says otherwise."""
