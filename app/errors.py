@@ -39,6 +39,10 @@ class InvalidInput(VmscalerError):
         super().__init__(f"{where}: {problem}")
 
 
+class NewerVersion(InvalidInput):
+    """What another process has stored is of a newer version than ours: leave it as it is."""
+
+
 class PeerError(VmscalerError):
     """A call to another process did not give an answer that can be used.
 

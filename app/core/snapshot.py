@@ -37,7 +37,7 @@ from app.core.state import (
     metrics_problem,
     unit_problem,
 )
-from app.errors import InvalidInput
+from app.errors import InvalidInput, NewerVersion
 
 _Kind = TypeVar("_Kind", Mode, RequestKind)
 
@@ -67,10 +67,13 @@ def from_snapshot(data: Mapping[str, object], now: Millis) -> State:
     """The state that was kept; times after `now` become `now` (another host's clock may have been ahead).
 
     Raises:
-        InvalidInput: of another version, or not a state; names the field. Begin anew with `initial_state`.
+        NewerVersion: a later version of this program wrote it: leave it alone.
+        InvalidInput: of no known version, or not a state; names the field. Begin anew with `initial_state`.
     """
     fields = Fields(dict(data))
     version = fields.integer("version")
+    if version > SNAPSHOT_VERSION:
+        raise NewerVersion("version", f"is {version}; this program reads {SNAPSHOT_VERSION}")
     if version != SNAPSHOT_VERSION:
         raise InvalidInput("version", f"is {version}; this program reads {SNAPSHOT_VERSION}")
     metrics = fields.optional("metrics")

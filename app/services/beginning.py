@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 
 from app.core.events import MetricsArrived, MonitorReset, PlatformFailed, UpdatedVm
-from app.errors import InvalidInput
+from app.errors import InvalidInput, NewerVersion
 from app.ports.runtime import Clock
 from app.ports.store import BucketName
 from app.ports.vm import VirtualMachine
@@ -26,11 +26,14 @@ def begin_runner(
     """A runner of this VM; `raw` is the record that Redis has of it, if any.
 
     Raises:
+        NewerVersion: a later version of this program owned it: leave the VM and its record alone.
         InvalidInput: the VM itself can't be scaled; a record that can't be used is only logged.
     """
     if raw:
         try:
             runner = restore_runner(raw, vm, bucket, settings, clock)
+        except NewerVersion:
+            raise
         except InvalidInput as err:
             logger.warning("record not used", extra={"vm": vm.key, "reason": str(err)})
         else:

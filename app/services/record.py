@@ -1,12 +1,11 @@
 """A VM's record in Redis: what the next owner goes on from, and what the command line shows.
 
-JSON, versioned; version N reads N-1. Sizes are `{"cpu_m", "mem"}`, times Unix milliseconds.
+JSON, versioned: see `record_version`. Sizes are `{"cpu_m", "mem"}`, times Unix milliseconds.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 
 from app.core.model import Millis
@@ -18,11 +17,10 @@ from app.ports.store import BucketName, Intent, VmWrite
 from app.ports.vm import VirtualMachine
 from app.services.agent_settings import AgentSettings
 from app.services.audit import MAX_TEXT, size_json
+from app.services.record_version import RECORD_VERSION, parse_record
 from app.services.runner import Runner
 from app.services.tracking import Counters, Operation, Sampling
 from app.services.vector_json import actions_json
-
-RECORD_VERSION = 1
 
 
 def build_write(runner: Runner) -> VmWrite:
@@ -114,6 +112,7 @@ def restore_runner(
     """A runner that goes on from an earlier owner's record.
 
     Raises:
+        NewerVersion: a later version of this program wrote it: leave the VM and its record alone.
         InvalidInput: the record can't be read, or is another VM's that had the same name: start anew.
     """
     record = parse_record(raw)
@@ -136,20 +135,3 @@ def restore_runner(
             if isinstance(value, int) and value >= 0:
                 setattr(runner.counters, name, value)
     return runner
-
-
-def parse_record(raw: bytes) -> Mapping[str, object]:
-    """Read a record's JSON.
-
-    Raises:
-        InvalidInput: not JSON, no object, or a version that we don't know.
-    """
-    try:
-        record = json.loads(raw)
-    except (ValueError, RecursionError) as err:
-        raise InvalidInput("record", "is not JSON") from err
-    if not isinstance(record, dict):
-        raise InvalidInput("record", "is no object")
-    if record.get("v") != RECORD_VERSION:
-        raise InvalidInput("record .v", f"is {record.get('v')!r}; this version reads {RECORD_VERSION}")
-    return record

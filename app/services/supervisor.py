@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from app.cluster.ring import BucketSet
 from app.core.events import PluginGone
-from app.errors import InvalidInput, OwnershipLost, StoreUnavailable, VmscalerError
+from app.errors import InvalidInput, NewerVersion, OwnershipLost, StoreUnavailable, VmscalerError
 from app.ports.peers import MetricsSource, MonitorConnector
 from app.ports.platform import Platform
 from app.ports.runtime import Clock, Concurrency, Signal
@@ -18,10 +18,12 @@ from app.services.agent_settings import AgentSettings
 from app.services.beginning import begin_runner
 from app.services.committing import BucketCommitter
 from app.services.guarding import Guards
+from app.services.informants import Informants
 from app.services.inventory import Inventory
 from app.services.monitor_link import MonitorLink
 from app.services.monitor_links import MonitorLinks
 from app.services.record import build_write
+from app.services.record_version import is_of_newer_version
 from app.services.runner import Runner
 from app.services.spreading import spread
 
@@ -35,7 +37,10 @@ READ_AGAIN_S = 1.0
 
 
 class _Bucket:
-    """A held bucket: its runners, its committer, and records that wait for their VM to be listed."""
+    """A held bucket: its runners, its committer, and records that wait for their VM to be listed.
+
+    Those of a newer version than ours stay among the records, and their VMs in `left_alone`.
+    """
 
     def __init__(
         self, token: FencingToken, committer: BucketCommitter, records: Mapping[VmKey, bytes]
@@ -44,6 +49,7 @@ class _Bucket:
         self.committer = committer
         self.records = dict(records)
         self.runners: dict[VmKey, Runner] = {}
+        self.left_alone: set[VmKey] = set()
         self.is_taken_over = bool(records)
         self.is_releasing = False
 
@@ -77,6 +83,7 @@ class Supervisor:
         self._links = MonitorLinks(
             connector, guards, clock, concurrency, lambda runner: self._consider(runner)
         )
+        self._informants: Informants | None = None
         self._has_scheduler: Callable[[], bool] = lambda: False
         self._consider: Callable[[Runner], None] = lambda runner: None
         self._forget: Callable[[Runner], None] = lambda runner: None
@@ -103,6 +110,15 @@ class Supervisor:
         self._consider, self._forget, self._has_scheduler = consider, forget, has_scheduler
         self._fenced = fenced
 
+    def register_with(self, informants: Informants) -> None:
+        """Be an agent of each VM's informant; called once, before anything runs, or not at all."""
+        self._informants = informants
+        informants.connect(self._leave_changed)
+
+    def _leave_changed(self, runner: Runner) -> None:
+        self.relink(runner)
+        self._consider(runner)
+
     # --- look-ups -----------------------------------------------------------------------------------------
 
     def runners(self) -> list[Runner]:
@@ -119,6 +135,11 @@ class Supervisor:
         held = self._buckets.get(bucket)
         return None if held is None or held.is_releasing else held.runners.get(key)
 
+    def left_alone(self) -> list[VmKey]:
+        """VMs of held buckets that are not run, since a newer version wrote their records."""
+        listed = self.inventory.vms
+        return sorted(key for held in self._buckets.values() for key in held.left_alone if key in listed)
+
     def bucket_of(self, key: VmKey) -> BucketName:
         """The bucket that a VM belongs to."""
         return BucketName(self._ring.owner(key))
@@ -128,7 +149,9 @@ class Supervisor:
         return self._links.of(runner)
 
     def relink(self, runner: Runner) -> None:
-        """Connect to the VM's monitor, or leave it, as its mode, policy and intents say now."""
+        """Be connected to the VM's informant and monitor, or not, as mode, policy and intents say now."""
+        if self._informants is not None:
+            self._informants.adjust(runner)
         self._links.adjust(runner)
 
     def commit(self, bucket: BucketName, runners: Iterable[Runner]) -> None:
@@ -244,7 +267,7 @@ class Supervisor:
             self._begin(bucket, [vm])
             return
         runner.update_vm(vm)
-        self._links.adjust(runner)
+        self.relink(runner)
         self._consider(runner)
 
     def _vm_removed(self, key: VmKey) -> None:
@@ -277,7 +300,11 @@ class Supervisor:
         """Records of VMs that went while nobody owned the bucket."""
         held = self._buckets[bucket]
         listed, unreadable = self.inventory.vms, self.inventory.unreadable
-        orphans = [key for key in held.records if key not in listed and key not in unreadable]
+        orphans = [
+            key
+            for key, raw in held.records.items()
+            if key not in listed and key not in unreadable and not is_of_newer_version(raw)
+        ]
         if orphans:
             for key in orphans:
                 del held.records[key]
@@ -292,6 +319,12 @@ class Supervisor:
             try:
                 runner = begin_runner(vm, bucket, raw, self._settings, self._clock)
                 self._tell_scheduler(runner)
+            except NewerVersion as err:
+                if vm.key not in held.left_alone:
+                    logger.warning("VM left alone", extra={"vm": vm.key, "reason": str(err)})
+                held.left_alone.add(vm.key)
+                held.records[vm.key] = raw or b""
+                continue
             except InvalidInput as err:
                 logger.warning("VM skipped: it can't be scaled", extra={"vm": vm.key, "reason": str(err)})
                 continue
@@ -307,7 +340,7 @@ class Supervisor:
                 self._concurrency.sleep(READ_AGAIN_S)
             if not runner.is_closed:
                 runner.is_ready = True
-                self._links.adjust(runner)
+                self.relink(runner)
                 self._consider(runner)
 
     def _tell_scheduler(self, runner: Runner) -> None:
@@ -350,6 +383,8 @@ class Supervisor:
         runner.is_closed = True
         self._forget(runner)
         self._links.leave(runner)
+        if self._informants is not None:
+            self._informants.leave(runner)
 
     def run_inventory(self, stop: Signal) -> None:
         """Follow the platform's VMs until stopped."""

@@ -13,9 +13,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue, Validatio
 
 from app.core.model import Millis, Mode
 from app.core.resources import Resources, resources
-from app.errors import InvalidInput
+from app.errors import InvalidInput, NewerVersion
 from app.ports.vm import VmKey
 from app.protocols.printable import printable
+from app.services.record_version import is_of_newer_version
 
 ShownText = Annotated[str, AfterValidator(printable)]
 """Text that is safe to show."""
@@ -166,11 +167,15 @@ def read_record(key: VmKey, raw: bytes) -> VmRecord:
     """The record of `key`.
 
     Raises:
+        NewerVersion: a later version of this program wrote it.
         InvalidInput: not a record of this version, or of another VM; the text names the first thing wrong.
     """
     try:
         record = VmRecord.model_validate_json(raw)
     except ValidationError as error:
+        if is_of_newer_version(raw):
+            what = "is of a newer vmscaler than this one, which reads and writes nothing of it: upgrade"
+            raise NewerVersion(f"record of {printable(key)}", what) from error
         raise InvalidInput(f"record of {printable(key)}", _first_problem(error)) from error
     if record.key != key:
         raise InvalidInput(f"record of {printable(key)}", f"it says that it is of {printable(record.key)}")

@@ -65,12 +65,12 @@ class MemoryLeases:
 
     def keep(self) -> object:
         """A copy of everything, as a replica has it; for `fail_over`."""
-        return copy.deepcopy((self._leases, self._fences, self._heartbeats, self._total))
+        return copy.deepcopy((self._leases, self._fences, self._heartbeats, self.total))
 
     def fail_over(self, kept: Any) -> None:
         """A replica that had got this far is the master now."""
         leases, fences, heartbeats, total = copy.deepcopy(kept)
-        self._leases, self._heartbeats, self._total = leases, heartbeats, total
+        self._leases, self._heartbeats, self.total = leases, heartbeats, total
         self._fences.clear()
         self._fences.update(fences)
         self.begin_epoch()

@@ -13,16 +13,26 @@ from app.ports.vm import VmKey
 class MemoryState:
     """A `StateStore`; `is_away` makes every call fail, `commits` keeps what was written, in order."""
 
-    def __init__(self, clock: Clock, *, retention_s: float = 86_400.0) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        retention_s: float = 86_400.0,
+        fences: dict[BucketName, int] | None = None,
+    ) -> None:
         self._clock = clock
         self._retention_ms = round(retention_s * 1000)
-        self._fences: dict[BucketName, int] = {}
+        self._fences: dict[BucketName, int] = {} if fences is None else fences
         self._records: dict[BucketName, dict[VmKey, bytes]] = {}
         self._deleted: dict[tuple[BucketName, VmKey], tuple[int, bytes]] = {}
         self._events: dict[tuple[BucketName, VmKey], list[tuple[int, bytes]]] = {}
         self._events_until: dict[tuple[BucketName, VmKey], int] = {}
         self.is_away = False
         self.commits: list[tuple[BucketName, FencingToken, tuple[VmWrite, ...]]] = []
+
+    def replace_records(self, records: Mapping[BucketName, Mapping[VmKey, bytes]]) -> None:
+        """Redis has lost its records, or has only those that a replica had got."""
+        self._records = {bucket: dict(of) for bucket, of in records.items()}
 
     def raise_fence(self, bucket: BucketName, token: FencingToken) -> None:
         self._answer()

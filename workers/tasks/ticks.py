@@ -1,4 +1,8 @@
-"""The rhythm: beat sends `tick`, `tick` sends `poll_bucket` to the buckets whose turn it is."""
+"""The rhythm: beat sends `tick`, `tick` sends `poll_bucket` to the buckets whose turn it is.
+
+Both take arguments by name that a newer version may send, and ignore them: its beat gives the rhythm to older
+workers too while they are upgraded one by one.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 @app.task(bind=True, name="vmscaler.tick", send_events=False)  # type: ignore[untyped-decorator]
-def tick(self: Task[Any, Any]) -> None:
+def tick(self: Task[Any, Any], **newer: object) -> None:
     """Send a poll to each bucket whose turn has come."""
     settings = app.vmscaler_settings
     agent = app.vmscaler_agent
@@ -36,7 +40,7 @@ def tick(self: Task[Any, Any]) -> None:
 
 
 @app.task(name="vmscaler.poll_bucket", send_events=False)  # type: ignore[untyped-decorator]
-def poll_bucket(bucket: str, seq: int) -> None:
+def poll_bucket(bucket: str, seq: int, **newer: object) -> None:
     """Poll the VMs of one bucket; a seq that is not newer is skipped."""
     outcome = app.vmscaler_agent.poll_bucket(BucketName(bucket), seq)
     logger.debug("bucket polled", extra={"bucket": bucket, "seq": seq, "outcome": outcome})
