@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 
 from app.errors import InvalidInput
 
@@ -14,13 +15,21 @@ _STRINGS = re.compile(r'"(?:[^"\\]|\\.)*+"?+', re.DOTALL)
 _BRACKETS = re.compile(r"[\[{\]}]")
 
 
-def read_json(data: bytes, *, max_bytes: int, where: str) -> object:
+def read_json(
+    data: bytes,
+    *,
+    max_bytes: int,
+    where: str,
+    make_object: Callable[[list[tuple[str, object]]], object] | None = None,
+) -> object:
     """The value that `data` spells in UTF-8 JSON; blanks and line feeds around it are fine.
 
     Args:
         data: the whole text.
         max_bytes: longer ones are refused before they are looked at.
         where: what to call it in errors.
+        make_object: what an object becomes, from its names and values in order; else a dict, in which the
+            last value of a repeated name counts.
 
     Raises:
         InvalidInput: too long, too deep, not UTF-8, not JSON, or it holds NaN, Infinity or a number of
@@ -35,7 +44,7 @@ def read_json(data: bytes, *, max_bytes: int, where: str) -> object:
     if _depth_above(text, MAX_DEPTH):
         raise InvalidInput(where, f"nested more than {MAX_DEPTH} deep")
     try:
-        value: object = json.loads(text, parse_constant=_refuse_constant)
+        value: object = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=make_object)
     except ValueError as err:
         raise InvalidInput(where, "not JSON") from err
     return value
