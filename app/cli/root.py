@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("app.cli.demo:demo_command", "Run everything on this machine, with simulated VMs, and watch."),
     "events": ("app.cli.events:events_command", "Print the audit trail of a VM."),
     "explain": ("app.cli.explain:explain_command", "Say how the last decision about a VM came about."),
+    "image": ("app.cli.image:image_group", "Build the guest image for VMs on this machine."),
     "informant": ("app.cli.informant:informant_group", "Ask the informant in a VM by hand."),
     "monitor": ("app.cli.monitor:monitor_group", "Ask the vm-monitor in a VM by hand."),
     "pause": ("app.cli.pause:pause_command", "Begin no change of size of a VM, or of all."),

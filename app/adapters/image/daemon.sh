@@ -1,0 +1,7 @@
+#!/bin/sh
+# The daemon in the foreground; init starts it anew if it ends. The kernel takes others before it.
+echo -1000 > /proc/self/oom_score_adj
+export PYTHONPATH=/usr/lib/vmscaler PYTHONDONTWRITEBYTECODE=1
+exec python3 -c 'import sys; from app.guest.main import main; sys.exit(main(sys.argv[1:]))' run \
+    --metrics 0.0.0.0:9100 --monitor 0.0.0.0:9100 --informant 0.0.0.0:9100 \
+    --cpus --token-file /run/vmscaler/token
