@@ -69,6 +69,7 @@ class _Vm(_Strict):
     monitor: str = Field(pattern="^(required|none)$")
     metrics: _Address | None
     monitor_address: _Address | None
+    informant: _Address | None = None
 
     def machine(self) -> VirtualMachine:
         return VirtualMachine(
@@ -85,6 +86,7 @@ class _Vm(_Strict):
             monitor=MonitorPolicy(self.monitor),
             metrics=None if self.metrics is None else self.metrics.address(),
             monitor_address=None if self.monitor_address is None else self.monitor_address.address(),
+            informant=None if self.informant is None else self.informant.address(),
         )
 
 

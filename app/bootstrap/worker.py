@@ -11,8 +11,8 @@ from app.adapters.clock import SystemClock
 from app.adapters.green import GreenConcurrency
 from app.adapters.recording_files import RecordingDirectory
 from app.adapters.scheduler_registry import RegistrySchedulerWatch
-from app.bootstrap.peers import build_metrics_pages, build_monitor_dialer, build_scheduler_client
 from app.bootstrap.informants import build_informants
+from app.bootstrap.peers import build_metrics_pages, build_monitor_dialer, build_scheduler_client
 from app.bootstrap.platform import build_platform
 from app.bootstrap.stores import Stores
 from app.cluster.lease import LeaseTimes, format_identity

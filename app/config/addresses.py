@@ -71,7 +71,31 @@ def _check_host(value: str) -> str:
     return value
 
 
+def parse_port_range(text: str) -> range:
+    """The ports of `20000-20999` or `20000`; an empty range for `0`.
+
+    Raises:
+        PydanticCustomError: it is none.
+    """
+    found = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", text)
+    if found is None:
+        raise wrong("must be ports as 20000-20999, or 0")
+    first, last = int(found[1]), int(found[2] or found[1])
+    if (first, last) == (0, 0):
+        return range(0)
+    if not 1 <= first <= last <= 65_535:
+        raise wrong("must be ports from 1 to 65535, the lower one first, or 0")
+    return range(first, last + 1)
+
+
+def _check_port_range(value: str) -> str:
+    parse_port_range(value)
+    return value
+
+
 RedisUrl = Annotated[SecretUrl, PlainValidator(parse_redis_url), PlainSerializer(str)]
 HttpUrl = Annotated[SecretUrl, PlainValidator(parse_web_url), PlainSerializer(str)]
 Host = Annotated[str, AfterValidator(_check_host)]
 """An address or name to listen on."""
+PortRange = Annotated[str, AfterValidator(_check_port_range)]
+"""Ports that we listen on, `20000-20999`, or 0 for free ones."""

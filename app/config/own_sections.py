@@ -5,21 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from app.config.addresses import Host, HttpUrl
-from app.config.fields import OwnPort, Seconds, Section, Text, setting, wrong
+from app.config.addresses import Host, HttpUrl, PortRange, parse_port_range
+from app.config.fields import OwnPort, Seconds, Section, Text, setting
 from app.config.quantities import ComputeUnitSettings, Cpu, ReservedCpu, ReservedSize, Size
 from app.errors import ConfigurationError
 
 MAX_SECRET_BYTES = 4096
 """A password or token file may hold this much."""
-
-
-def _refuse_true(value: bool) -> bool:
-    if value:
-        raise wrong("registration with informants is not in this version; must be false")
-    return value
 
 
 def read_secret(path: str, where: str) -> str:
@@ -112,9 +106,32 @@ class NodeSchedulerSettings(Section):
 class InformantSettings(Section):
     """Towards the informants in the VMs (`spec/informant.md`)."""
 
-    register_agents: Annotated[bool, AfterValidator(_refuse_true)] = setting(
-        False, "register with each VM's informant; not in this version", alias="register"
+    register_agents: bool = setting(
+        False,
+        "be an agent of each VM's informant; only while it makes us the current one is the VM changed",
+        alias="register",
     )
+    host: Host = setting("127.0.0.1", "address that our agents listen on")
+    told_host: Host | None = setting(
+        None, "where informants are told to call us; none: `host`, or K8S_POD_IP where that is any address"
+    )
+    ports: PortRange = setting(
+        "20000-20999", "ports of our agents, one for each VM; 0: free ones, without a bound"
+    )
+    request_timeout_seconds: Seconds = setting(
+        2.0, "limit of a request to an informant; it checks our id meanwhile", "s"
+    )
+    silence_seconds: Seconds = setting(
+        25.0, "without a check for so long we have been dropped: more than two of the informant's", "s"
+    )
+    retry_min_wait_seconds: Seconds = setting(
+        1.0, "until a failed registration is tried again; doubles each time, with jitter", "s"
+    )
+    retry_max_wait_seconds: Seconds = setting(60.0, "the longest of these waits", "s")
+
+    def port_range(self) -> range:
+        """The ports; an empty one means free ones."""
+        return parse_port_range(self.ports)
 
 
 class WebSettings(Section):

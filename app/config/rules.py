@@ -35,6 +35,7 @@ def breaches(settings: FileSettings) -> Iterator[Breach]:
     yield from _nodes(settings)
     yield from _billing(settings)
     yield from _ports(settings)
+    yield from _informant(settings)
     yield from _recording(settings)
     yield from _security(settings)
 
@@ -124,6 +125,16 @@ def _ports(settings: FileSettings) -> Iterator[Breach]:
     dump = settings.dump_state
     if dump is not None and dump.port and dump.port == settings.web.port:
         yield Breach(("dumpState", "port"), (("web", "port"),), "must differ from .web.port")
+
+
+def _informant(settings: FileSettings) -> Iterator[Breach]:
+    own = settings.informant
+    if own.retry_max_wait_seconds < own.retry_min_wait_seconds:
+        shortest: Location = ("informant", "retryMinWaitSeconds")
+        problem = "must not be below .informant.retryMinWaitSeconds"
+        yield Breach(("informant", "retryMaxWaitSeconds"), (shortest,), problem)
+    if own.register_agents and settings.web.port in own.port_range():
+        yield Breach(("informant", "ports"), (("web", "port"),), "must not hold .web.port")
 
 
 def _recording(settings: FileSettings) -> Iterator[Breach]:

@@ -62,6 +62,7 @@ class SimulatedVm:
             "monitor": "required",
             "metrics": address,
             "monitor_address": address,
+            "informant": address,
             "profile": self.plan.workload.kind,
         }
 

@@ -1,4 +1,4 @@
-"""The server of one simulated VM: its metrics page and its vm-monitor on one loopback port."""
+"""The server of one simulated VM: metrics page, vm-monitor and informant on one loopback port."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import ssl
 from app.fleet.fleet import Fleet
 from app.fleet.node_page import CONTENT_TYPE, NodePage, broken_kind, broken_page
 from app.fleet.simulated_vm import SimulatedVm
+from app.fleet.vm_informant import VmInformant
 from app.fleet.vm_monitor import VmMonitor
 from app.guest.access import Access
 from app.guest.http_messages import Request, Response, Upgrade, text_response
@@ -17,7 +18,7 @@ from app.simulation.faults import Fault
 
 SLOW_PAGE_S = 30.0
 """How late the page of a VM with the fault slow-page is."""
-_LIMITS = Limits(connections=16, body_bytes=4_096)
+_LIMITS = Limits(connections=16)
 
 
 class VmServer:
@@ -37,6 +38,7 @@ class VmServer:
         self._access = access
         self._server = Server(self._handle, limits=_LIMITS, tls=tls)
         self._monitor = VmMonitor(fleet, vm)
+        self._informant = VmInformant(fleet, vm)
 
     async def start(self, host: str) -> None:
         """Listen on the port that the VM had before, or on a free one where that is taken.
@@ -54,6 +56,7 @@ class VmServer:
 
     async def close(self) -> None:
         """End everything at once, as a VM that is switched off does."""
+        await self._informant.stop()
         await self._server.close(0.2)
 
     async def _handle(self, request: Request) -> Response | Upgrade:
@@ -65,6 +68,8 @@ class VmServer:
             return Upgrade(lambda conversation: self._monitor.converse(conversation, holder))
         if request.path == "/metrics" and request.method in ("GET", "HEAD"):
             return await self._metrics(_holder(request))
+        if self._informant.serves(request.path):
+            return await self._informant.handle(request)
         return text_response("not found", 404)
 
     async def _metrics(self, holder: str) -> Response:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from app.errors import InvalidInput
 from app.guest.hooks import HookFailed
 from app.guest.http_messages import Request, Response, text_response
 from app.guest.informant_agents import InformantAgents
-from app.guest.workload import Workload
 from app.protocols.access import AllowedAddresses, is_same_host
 from app.protocols.informant import (
     decode_agent_desc,
@@ -24,10 +24,23 @@ from app.protocols.informant import (
     parse_address,
 )
 from app.protocols.informant_set import Refusal
+from app.protocols.memory_policy import DownscaleVerdict
 
 logger = logging.getLogger(__name__)
 
 _BAD_JSON = text_response("bad JSON", 400)
+
+
+class Workload(Protocol):
+    """Who judges sizes: the guest's `app.guest.workload`, or a simulated VM."""
+
+    async def try_downscale(self, cpu: float, mem: int) -> DownscaleVerdict:
+        """Whether the guest agrees to go down to this size."""
+        ...
+
+    async def notify_upscale(self, cpu: float, mem: int) -> None:
+        """The guest has this size now, or is about to."""
+        ...
 
 
 class Informant:

@@ -39,6 +39,7 @@ class VirtualMachine:
         mode: scale or observe, as the platform says; an operator may override it.
         metrics: where its metrics page is; None: it has none, nothing is polled.
         monitor_address: where its vm-monitor listens; None with `MonitorPolicy.NONE`.
+        informant: where its informant listens; None where it has none, or the platform can't tell.
         migrating: nothing may be asked of anyone until it runs again.
         endpoint_id: billing identity, None where there is none.
     """
@@ -59,6 +60,7 @@ class VirtualMachine:
     monitor_address: Address | None = None
     migrating: bool = False
     endpoint_id: str | None = None
+    informant: Address | None = None
 
     @property
     def key(self) -> VmKey:

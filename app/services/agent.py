@@ -19,6 +19,7 @@ from app.ports.vm import VmKey
 from app.services.agent_settings import AgentSettings
 from app.services.announcing import Announcement
 from app.services.executors import Executors
+from app.services.informants import Informants
 from app.services.ownership import Ownership
 from app.services.polling import Polling
 from app.services.recording import Recordings, is_recording
@@ -50,6 +51,10 @@ MAX_NAMED = 20
 """VMs that are left alone, named in the registry; its entries are small."""
 
 
+UNREGISTER_S = 2.0
+"""At the end, for informants to be told; the leases are released before."""
+
+
 class Agent:
     """A worker's services, running between `start` and `stop`.
 
@@ -78,6 +83,7 @@ class Agent:
         self._facts = facts
         self._stop: Signal = concurrency.signal()
         self._jobs: list[Job] = []
+        self._informants: Informants | None = None
         self._seen: dict[BucketName, int] = {}
         self._polls_of: dict[BucketName, int] = {}
         self._queues_changed: Callable[[], None] = lambda: None
@@ -102,6 +108,11 @@ class Agent:
         self.polling = polling
         self.recordings = recordings
 
+    def register_with(self, informants: Informants) -> None:
+        """Be an agent of each VM's informant; called once by bootstrap, or not at all."""
+        self._informants = informants
+        self.supervisor.register_with(informants)
+
     # --- life ---------------------------------------------------------------------------------------------
 
     def start(self, queues_changed: Callable[[], None]) -> None:
@@ -117,6 +128,8 @@ class Agent:
             "registry": self._run_publishing,
             "recordings": lambda: self.recordings.run(self._stop),
         }
+        if self._informants is not None:
+            jobs["informants"] = partial(self._informants.run, self._stop)
         self._jobs = [
             self._concurrency.spawn(name, partial(self._keep_running, name, run))
             for name, run in jobs.items()
@@ -141,6 +154,8 @@ class Agent:
         except StoreUnavailable as err:
             logger.warning("leases not released: they will expire", extra={"reason": err.problem})
         self._announcement.end()
+        if self._informants is not None:
+            self._informants.finish(UNREGISTER_S)
         deadline = self._clock.monotonic() + timeout_s
         for job in self._jobs:
             if not job.join(max(deadline - self._clock.monotonic(), 0.0)):
@@ -292,6 +307,8 @@ class Agent:
             problems.append(
                 f"{len(inventory.unreadable)} VMs can't be read, so they are left alone: {name}: {what}"
             )
+        if self._informants is not None and self._informants.problem:
+            problems.append(self._informants.problem)
         left_alone = self.supervisor.left_alone()
         if left_alone:
             problems.append(
@@ -310,6 +327,7 @@ class Agent:
                 "poll_failures": self.polling.failures,
                 "skipped_polls": self.polling.skipped,
                 "scaling_tasks": self.scaling.tasks_sent,
+                **({} if self._informants is None else self._informants.counts),
             },
             "problems": problems,
             "left_alone": left_alone[:MAX_NAMED],

@@ -32,6 +32,7 @@ from app.ports.runtime import Clock, Monotonic
 from app.ports.vm import MonitorPolicy
 from app.services.agent_settings import AgentSettings
 from app.services.guarding import Guard, Guards
+from app.services.leave import bar_of
 from app.services.monitor_link import MonitorLink
 from app.services.own_monitor import judge_downscale
 from app.services.runner import Runner
@@ -116,8 +117,10 @@ class Executors:
         runner.operation = Operation(kind, action.current, action.target, why, now, deadline)
         try:
             self._commit(runner)
-        except (StoreUnavailable, OwnershipLost):
-            runner.fail_operation("the state could not be written, so nothing was asked")
+            _check_leave(runner)
+        except (StoreUnavailable, OwnershipLost) as err:
+            why = "the state could not be written" if bar_of(runner) is None else str(err)
+            runner.fail_operation(f"{why}, so nothing was asked")
             raise
         _check_still_here(runner)
         operation = runner.operation
@@ -220,6 +223,7 @@ class Executors:
         """Commit what was begun; if that can't be done it is taken back, since nothing has left us."""
         try:
             self._commit(runner)
+            _check_leave(runner)
         except (StoreUnavailable, OwnershipLost):
             runner.apply(undo)
             raise
@@ -237,3 +241,10 @@ def _check_still_here(runner: Runner) -> None:
     """While its state was written the VM may have gone, and another may have its name: nothing is begun."""
     if runner.is_closed:
         raise OwnershipLost(runner.bucket, f"{runner.key} was let go")
+
+
+def _check_leave(runner: Runner) -> None:
+    """While its state was written its informant may have made another agent the current one."""
+    bar = bar_of(runner)
+    if bar is not None:
+        raise OwnershipLost(runner.bucket, f"{runner.key}: {bar}")

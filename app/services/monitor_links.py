@@ -76,4 +76,5 @@ def _wants_link(runner: Runner) -> bool:
         and runner.has_intents
         and not runner.is_observed
         and not runner.is_closed
+        and (runner.informant is None or runner.informant.needs_peers)
     )

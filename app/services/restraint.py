@@ -12,6 +12,7 @@ from app.core.actions import ActionSet, PluginRequest
 from app.core.decide import next_actions
 from app.core.model import Millis
 from app.core.state import State
+from app.services.leave import bar_of
 
 if TYPE_CHECKING:
     from app.services.runner import Runner
@@ -27,6 +28,9 @@ def restrain(runner: Runner, actions: ActionSet, now: Millis) -> ActionSet:
         return _nothing(actions, "its real size is being read")
     if runner.vm.migrating:
         return _nothing(actions, "the VM migrates: nothing is asked of anyone")
+    bar = bar_of(runner)
+    if bar is not None:
+        return _nothing(actions, bar)
     obstacle = _obstacle(runner, now)
     if obstacle is not None:
         frozen = _frozen_plan(runner.state, now)

@@ -34,6 +34,7 @@ from app.ports.store import BucketName, Intent
 from app.ports.vm import MonitorPolicy, VirtualMachine, VmKey
 from app.services.agent_settings import AgentSettings
 from app.services.audit import MAX_TEXT, AuditLog, size_json
+from app.services.leave import Leave, allowed_since, bar_of
 from app.services.recorder import Recorder
 from app.services.restraint import restrain
 from app.services.tracking import Counters, Failing, Operation, Sampling
@@ -51,6 +52,7 @@ class Runner:
         task_until: a scaling task is queued or running until then at most.
         is_busy: its actions are being driven right now.
         recorder: told of every event and decision while the VM is being recorded.
+        informant: who is asked before each effect; None: nobody need be.
         problem: the last failure that was logged and audited; the same one is not said twice.
         is_ready: its real size is known; before, nothing is asked of anyone for it.
         has_intents: the operators' intents have been read; before, nothing is asked either.
@@ -98,6 +100,7 @@ class Runner:
         self.last_upscale_request: Monotonic | None = None
         self.problem = ""
         self.recorder: Recorder | None = None
+        self.informant: Leave | None = None
         self._refusals: set[str] = set()
         self.set_mode()
 
@@ -346,15 +349,18 @@ class Runner:
         """Stuck or ok (`spec/agent.md`, "Runner"); each change is an event, once."""
         is_stuck, reason = False, ""
         needs_monitor = (
-            self.vm.monitor is MonitorPolicy.REQUIRED and not self.is_observed and not self.vm.migrating
+            self.vm.monitor is MonitorPolicy.REQUIRED
+            and not self.is_observed
+            and not self.vm.migrating
+            and bar_of(self) is None
         )
         if needs_monitor:
             now = self._clock.monotonic()
             if self.monitor_ok is None:
-                is_stuck = now - self.started > self.settings.grace_s
+                is_stuck = now - max(self.started, allowed_since(self)) > self.settings.grace_s
                 reason = f"no word from the monitor within {self.settings.grace_s:g} s of the start"
             else:
-                is_stuck = now - self.monitor_ok > self.settings.silence_s
+                is_stuck = now - max(self.monitor_ok, allowed_since(self)) > self.settings.silence_s
                 reason = f"no word from the monitor for over {self.settings.silence_s:g} s"
         status = "stuck" if is_stuck else "ok"
         if status != self.status:
@@ -367,3 +373,4 @@ class Runner:
                 "runner status changed",
                 extra={"vm": self.key, "status": status, "reason": self.status_reason},
             )
+        self.status_reason = reason if is_stuck else bar_of(self) or ""

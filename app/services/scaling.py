@@ -15,6 +15,7 @@ from app.errors import OwnershipLost, StoreUnavailable
 from app.ports.runtime import Clock, Concurrency, Monotonic, TaskQueue
 from app.services.agent_settings import MAX_SCALING_TASKS
 from app.services.executors import Executors
+from app.services.leave import effect
 from app.services.runner import Runner
 from app.services.scaling_kind import plan_target, scaling_kind
 from app.services.timers import Timers
@@ -153,6 +154,10 @@ class Scaling:
 
     def _perform(self, runner: Runner, plan: ActionSet) -> None:
         """The first action of the plan; the core is asked again before the next."""
+        with effect(runner):
+            self._execute(runner, plan)
+
+    def _execute(self, runner: Runner, plan: ActionSet) -> None:
         if plan.plugin is not None:
             self._executors.ask_scheduler(runner, plan.plugin)
         elif plan.platform is not None:

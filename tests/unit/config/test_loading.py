@@ -237,9 +237,32 @@ def test_only_neonvm_is_bound_to_a_node() -> None:
     ]
 
 
-def test_registration_with_informants_is_refused_as_it_would_have_no_effect() -> None:
-    assert settings({"informant": {"register": False}}).informant.register_agents is False
-    assert len(problems({"informant": {"register": True}})) == 1
+def test_registration_with_informants_is_off_and_can_be_switched_on() -> None:
+    assert settings({}).informant.register_agents is False
+    assert settings({"informant": {"register": True}}).informant.register_agents is True
+
+
+@pytest.mark.parametrize(
+    ("text", "ports"),
+    [("20000-20002", [20000, 20001, 20002]), ("20000", [20000]), ("0", []), ("65535-65535", [65535])],
+)
+def test_the_ports_of_agents_are_a_range(text: str, ports: list[int]) -> None:
+    assert list(settings({"informant": {"ports": text}}).informant.port_range()) == ports
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0-5", "20001-20000", "65536", "1-65536", "a-b", "1-2-3", "-1", " 1", "１"]
+)
+def test_what_is_no_range_of_ports_is_refused(text: str) -> None:
+    (problem,) = problems({"informant": {"ports": text}})
+    assert problem.startswith(".informant.ports: must be ports")
+
+
+def test_agents_ports_keep_clear_of_our_own_and_their_waits_are_in_order() -> None:
+    ports = {"informant": {"register": True, "ports": "9000-9100"}}
+    assert [text.partition(":")[0] for text in problems(ports)] == [".informant.ports"]
+    waits = {"informant": {"retryMinWaitSeconds": 2.0, "retryMaxWaitSeconds": 1.0}}
+    assert [text.partition(":")[0] for text in problems(waits)] == [".informant.retryMaxWaitSeconds"]
 
 
 def test_the_environment_stands_in_for_the_file_and_is_named_when_it_is_wrong() -> None:
