@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from app.errors import PeerError
+from app.errors import PeerError, PeerRefused
 from app.ports.platform import Cursor, InventoryChange, Platform
 from app.ports.runtime import Signal
 from app.ports.vm import VirtualMachine, VmKey
@@ -64,7 +64,9 @@ class Inventory:
                 change = self._platform.changes(self._cursor, wait_s=WATCH_WAIT_S)
             except PeerError as err:
                 self._say(str(err))
-                self._cursor = None
+                if isinstance(err, PeerRefused):
+                    # What can't be read from here on may be readable from the beginning.
+                    self._cursor = None
                 stop.wait(pause * (0.8 + 0.4 * self._spread))
                 pause = min(pause * 2, MAX_BACKOFF_S)
                 continue

