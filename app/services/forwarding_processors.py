@@ -15,7 +15,8 @@ from app.cluster.lease import parse_identity
 from app.cluster.ring import parse_bucket_name
 from app.errors import ConfigurationError, OwnershipLost
 from app.ports.store import Holder, LeaseRow, LeaseView
-from app.services.forwarder import Fate, Forwarder, StatMessage
+from app.services.forwarder import Forwarder
+from app.services.stat_fates import Fate, StatMessage
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from app.cluster.ring import BucketSet
 from app.errors import OwnershipLost, StoreUnavailable
 from app.ports.store import Holder
-from app.services.forwarder import Fate, Forwarder
+from app.services.forwarder import Forwarder
 from app.services.forwarding_processors import LeaseWatch, lease_based_processor
+from app.services.stat_fates import Fate
 from tests.fakes.clock import FakeClock
 from tests.fakes.concurrency import VirtualConcurrency
 from tests.unit.services.test_forwarder import Stat

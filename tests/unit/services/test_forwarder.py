@@ -10,8 +10,9 @@ import pytest
 
 from app.cluster.ring import BucketSet
 from app.ports.store import BucketName, Holder
-from app.services.forwarder import INBOX, MAX_RETRIES, Fate, Forwarder
+from app.services.forwarder import INBOX, MAX_RETRIES, Forwarder
 from app.services.forwarding_processors import LeaseWatch, lease_based_processor
+from app.services.stat_fates import Fate
 from tests.fakes.clock import FakeClock
 from tests.fakes.concurrency import VirtualConcurrency
 

@@ -9,13 +9,14 @@ import pytest
 from app.cluster.ring import BucketSet, bucket_name
 from app.errors import ConfigurationError, OwnershipLost
 from app.ports.store import BucketName, FencingToken, Holder, LeaseRow, LeaseView
-from app.services.forwarder import Fate, Forwarder
+from app.services.forwarder import Forwarder
 from app.services.forwarding_processors import (
     LeaseWatch,
     LocalProcessor,
     lease_based_processor,
     statefulset_based_processor,
 )
+from app.services.stat_fates import Fate
 from tests.unit.services.test_forwarder import Stat
 
 US = Holder("worker1_10.0.0.1", "agent-1")
