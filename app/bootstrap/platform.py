@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from app.adapters.scheduler_registry import RegistrySchedulerWatch
 from app.bootstrap.security import peer_tls
 from app.config import Settings
 from app.errors import ConfigurationError
+from app.ports.peers import SchedulerWatch
 from app.ports.platform import Platform
+from app.ports.registry import AgentRegistry
+from app.ports.runtime import Clock
 from app.ports.sender import Sender
 
 
@@ -31,4 +35,17 @@ def build_platform(settings: Settings, sender: Sender | None = None) -> Platform
             sender=sender,
             tls=peer_tls(trust, ".security.peers.platform") if is_secure else None,
         )
+    if settings.platform.kind == "neonvm":
+        from app.bootstrap.kubernetes import build_neonvm
+
+        return build_neonvm(settings)
     raise ConfigurationError([f".platform.kind: {settings.platform.kind} is not in this version; use sim"])
+
+
+def build_scheduler_watch(settings: Settings, registry: AgentRegistry, clock: Clock) -> SchedulerWatch:
+    """Who is asked for permits: with platform neonvm the cluster's scheduler, else the built-in one."""
+    if settings.platform.kind == "neonvm":
+        from app.bootstrap.kubernetes import build_pod_watch
+
+        return build_pod_watch(settings, clock)
+    return RegistrySchedulerWatch(registry, clock)

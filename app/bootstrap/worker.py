@@ -10,10 +10,9 @@ from app import __version__
 from app.adapters.clock import SystemClock
 from app.adapters.green import GreenConcurrency
 from app.adapters.recording_files import RecordingDirectory
-from app.adapters.scheduler_registry import RegistrySchedulerWatch
 from app.bootstrap.informants import build_informants
 from app.bootstrap.peers import build_metrics_pages, build_monitor_dialer, build_scheduler_client
-from app.bootstrap.platform import build_platform
+from app.bootstrap.platform import build_platform, build_scheduler_watch
 from app.bootstrap.stores import Stores
 from app.cluster.lease import LeaseTimes, format_identity
 from app.config import Settings
@@ -113,7 +112,7 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue) -> Agent:
     platform, pages = build_platform(settings, sender), build_metrics_pages(settings, sender)
     peers = platform, build_monitor_dialer(settings, sender), pages
     supervisor = Supervisor(times, clock, concurrency, stores.ring, stores.states, ownership, peers)
-    link = SchedulerLink(RegistrySchedulerWatch(stores.agents, clock), agent.scheduler_changed)
+    link = SchedulerLink(build_scheduler_watch(settings, stores.agents, clock), agent.scheduler_changed)
 
     def commit(runner: Runner) -> None:
         supervisor.commit(runner.bucket, [runner])

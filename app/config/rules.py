@@ -92,6 +92,9 @@ def _platform(settings: FileSettings) -> Iterator[Breach]:
     if platform.observe_label == platform.enabled_label:
         problem = "must differ from .platform.enabledLabel"
         yield Breach(("platform", "observeLabel"), (("platform", "enabledLabel"),), problem)
+    if platform.namespace is not None and settings.kubernetes.namespaces:
+        namespaces: Location = ("kubernetes", "namespaces")
+        yield Breach(namespaces, (("platform", "namespace"),), "must not be set beside .platform.namespace")
 
 
 def _nodes(settings: FileSettings) -> Iterator[Breach]:

@@ -15,6 +15,7 @@ from app.config.agent_sections import (
 )
 from app.config.environment import EnvArgs
 from app.config.fields import Section, setting
+from app.config.kubernetes_section import KubernetesSettings
 from app.config.own_sections import (
     InformantSettings,
     NodeSchedulerSettings,
@@ -43,6 +44,7 @@ class FileSettings(Section):
     ownership: OwnershipSettings = setting(OwnershipSettings(), "buckets and leases")
     redis: RedisSettings = setting(RedisSettings(), "Redis")
     platform: PlatformSettings = setting(PlatformSettings(), "where the VMs come from")
+    kubernetes: KubernetesSettings = setting(KubernetesSettings(), "the API server of platform neonvm")
     node_scheduler: NodeSchedulerSettings = setting(NodeSchedulerSettings(), "the built-in scheduler")
     informant: InformantSettings = setting(InformantSettings(), "the informants in the VMs")
     recording: RecordingSettings = setting(RecordingSettings(), "recordings to files")

@@ -1,0 +1,48 @@
+"""What platform neonvm needs of its API server: the VMs, and the scheduler's pod."""
+
+from __future__ import annotations
+
+from app.adapters.kubernetes_api import ApiServer
+from app.adapters.kubernetes_scheduler import PodSchedulerWatch
+from app.adapters.platform_neonvm import FleetRules, NeonvmPlatform, VmPorts
+from app.config import Settings
+from app.ports.runtime import Clock
+from app.protocols.virtual_machine import Selection
+
+
+def build_neonvm(settings: Settings) -> NeonvmPlatform:
+    """The VMs of the cluster, or of this process' node."""
+    return NeonvmPlatform(_api(settings), _rules(settings))
+
+
+def build_pod_watch(settings: Settings, clock: Clock) -> PodSchedulerWatch:
+    """The scheduler's pod."""
+    kubernetes, scheduler = settings.kubernetes, settings.scheduler
+    selector = kubernetes.scheduler_selector or f"name={scheduler.scheduler_name}"
+    return PodSchedulerWatch(
+        _api(settings), kubernetes.scheduler_namespace, selector, scheduler.request_port, clock
+    )
+
+
+def _api(settings: Settings) -> ApiServer:
+    """Connections of their own for each user: one that waits keeps nobody else back."""
+    return ApiServer(settings.kubernetes.kubeconfig, settings.kubernetes.context)
+
+
+def _rules(settings: Settings) -> FleetRules:
+    platform, kubernetes = settings.platform, settings.kubernetes
+    own_namespace = () if platform.namespace is None else (platform.namespace,)
+    selection = Selection(
+        scheduler_name=settings.scheduler.scheduler_name,
+        enabled_label=platform.enabled_label,
+        observe_label=platform.observe_label,
+        node=settings.env.node_name if platform.node_bound else None,
+    )
+    return FleetRules(
+        selection,
+        settings.core_config().default_scaling_config,
+        VmPorts(metrics=settings.metrics.port, monitor=settings.monitor.server_port),
+        namespaces=kubernetes.namespaces or own_namespace,
+        label_selector=kubernetes.label_selector,
+        field_selector=kubernetes.field_selector,
+    )
