@@ -15,6 +15,7 @@ from app.errors import OwnershipLost, PeerUnreachable
 from app.ports.store import BucketName, FencingToken, Intent
 from app.ports.vm import Address, VirtualMachine, VmKey
 from app.services.executors import Executors
+from app.services.informants import Informants
 from app.services.runner import Runner
 from app.services.scaling import Scaling
 from app.services.scheduler_link import SchedulerLink
@@ -82,7 +83,11 @@ class Worker:
     """Everything of a worker but Redis and the network."""
 
     def __init__(
-        self, *vms: VirtualMachine, states: MemoryState | None = None, intents: tuple[Intent, ...] = ()
+        self,
+        *vms: VirtualMachine,
+        states: MemoryState | None = None,
+        intents: tuple[Intent, ...] = (),
+        informants: Informants | None = None,
     ) -> None:
         clock, concurrency = SystemClock(), GreenConcurrency()
         self.log: list[str] = []
@@ -131,6 +136,8 @@ class Worker:
             lambda: self.link.current()[0] is not None,
             lambda bucket, token: self.supervisor.lost(bucket),
         )
+        if informants is not None:
+            self.supervisor.register_with(informants)
         self.supervisor.inventory.take(self.platform.changes(None, wait_s=0))
         self.supervisor.acquired(BUCKET, self.guards.token)
         self.take_up(*intents)
