@@ -17,6 +17,8 @@ MAX_MILLI_CPU = 2**31 - 1
 MAX_MEMORY_BYTES = 2**53 - 1
 """Above it a peer that takes numbers for doubles would lose bits."""
 MAX_LIMIT_S = 3600.0
+SECURE = {"ws": "wss", "http": "https"}
+"""The schemes that are spoken, each with the one that means the same over TLS."""
 
 _SECONDS = re.compile(r"[0-9]{1,5}(?:\.[0-9]{1,3})?", re.ASCII)
 _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252})|[0-9A-Fa-f:.]{2,45}")
@@ -30,6 +32,11 @@ class PeerUrl:
     address: Address
     path: str
 
+    @property
+    def is_secure(self) -> bool:
+        """Whether TLS is spoken there."""
+        return self.scheme in SECURE.values()
+
     def __str__(self) -> str:
         return f"{self.scheme}://{host_and_port(self.address)}{self.path}"
 
@@ -41,9 +48,10 @@ def host_and_port(address: Address) -> str:
 
 
 class UrlType(click.ParamType[PeerUrl]):
-    """`SCHEME://HOST[:PORT]`, or `HOST[:PORT]` alone.
+    """`SCHEME://HOST[:PORT]`, or `HOST[:PORT]` alone, which is without TLS.
 
     Args:
+        scheme: without TLS; the one with it is taken, too.
         path: the only path that may stand there; None: any.
     """
 
@@ -66,13 +74,13 @@ class UrlType(click.ParamType[PeerUrl]):
             self.fail(f"not {self._example()}", param, ctx)
         if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
             self.fail("an address without user, password and ? is needed; see --token-file", param, ctx)
-        if parts.scheme != self._scheme:
+        if parts.scheme not in (self._scheme, SECURE[self._scheme]):
             self.fail(f"{parts.scheme}:// is not spoken here; write {self._example()}", param, ctx)
         path = parts.path.rstrip("/")
         if _HOST.fullmatch(host) is None or port == 0 or self._path not in (None, path or self._path):
             self.fail(f"not {self._example()}", param, ctx)
         address = Address(host, self._default_port if port is None else port)
-        return PeerUrl(self._scheme, address, self._path or path)
+        return PeerUrl(parts.scheme, address, self._path or path)
 
     def _example(self) -> str:
         return f"{self._scheme}://HOST:{self._default_port}{self._path or ''}"

@@ -10,16 +10,19 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from app.adapters.clock import SystemClock
-from app.cli.amounts import SecondsType
+from app.cli.amounts import SECURE, PeerUrl, SecondsType
 from app.cli.shapes import show_json
 from app.config.own_sections import read_secret
 from app.errors import PeerError, PeerRefused, PeerUnreachable, UsageError
 from app.protocols.printable import printable
+
+if TYPE_CHECKING:
+    from app.adapters.client_tls import ClientTls
 
 DEFAULT_TIMEOUT_S = 10.0
 """For everything together: connecting, the handshake, the answer."""
@@ -93,12 +96,31 @@ class Asking:
     Attributes:
         timeout_s: for everything together.
         token: what lets us in; None: nothing is needed.
+        trust: a file with the authorities whose certificates we believe, and the name that these must be made
+            out to; None each: those of the system, and the host that is dialled.
     """
 
     timeout_s: float
     token: str | None
     is_json: bool
     trace: Trace
+    trust: tuple[str | None, str | None] = (None, None)
+
+    def tls(self, url: PeerUrl) -> ClientTls | None:
+        """Whom we believe there; None: TLS is not spoken.
+
+        Raises:
+            ConfigurationError: the authorities' file can't be read.
+            UsageError: there is no TLS for which it could be needed.
+        """
+        if not url.is_secure:
+            if self.trust != (None, None):
+                raise UsageError(f"--ca and --server-name are for {SECURE[url.scheme]}://")
+            return None
+        # `ssl` must not be loaded before the standard library has been made cooperative, where it is.
+        from app.adapters.client_tls import client_tls
+
+        return client_tls(*self.trust, where="--ca")
 
     def run(self, command: str, peer: str, ask: Callable[[], Answer]) -> int:
         """Ask, show what came of it; gives the exit status."""
@@ -134,7 +156,7 @@ def outcome_of(problem: PeerError) -> Outcome:
 
 
 def asking_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command `--timeout`, `--token-file`, `--json` and `-v`, which it gets as `asking`."""
+    """Give a command `--timeout`, `--token-file`, `--ca` and more, which it gets as `asking`."""
 
     @click.option(
         "--timeout",
@@ -145,6 +167,8 @@ def asking_options(command: Callable[..., int]) -> Callable[..., int]:
         help="For everything together: 2.5, 90s, 10m.",
     )
     @click.option("--token-file", metavar="FILE", help="A file with the bearer token that the peer asks for.")
+    @click.option("--ca", metavar="FILE", help="Believe the authorities in this PEM file, not the system's.")
+    @click.option("--server-name", metavar="NAME", help="The peer's certificate must be made out to it.")
     @click.option("--json", "is_json", is_flag=True, help="Print JSON.")
     @click.option("-v", "--verbose", is_flag=True, help="Show what is said, on standard error.")
     @functools.wraps(command)
@@ -152,12 +176,16 @@ def asking_options(command: Callable[..., int]) -> Callable[..., int]:
         *arguments: Any,
         timeout_s: float,
         token_file: str | None,
+        ca: str | None,
+        server_name: str | None,
         is_json: bool,
         verbose: bool,
         **options: Any,
     ) -> int:
         is_verbose = verbose or bool(click.get_current_context().find_root().params.get("verbose"))
-        asking = Asking(timeout_s, _read_token(token_file), is_json, Trace(is_on=is_verbose))
+        asking = Asking(
+            timeout_s, _read_token(token_file), is_json, Trace(is_on=is_verbose), (ca, server_name)
+        )
         return command(*arguments, asking=asking, **options)
 
     return with_asking

@@ -13,6 +13,7 @@ import click
 from app.cli.amounts import CpuType, MemoryType, PeerUrl, SecondsType, UrlType
 from app.cli.by_hand import Answer, Asking, asking_options
 from app.cli.informant_asking import ask_informant, read_answer
+from app.cli.server_options import Listening, read_callers
 from app.errors import InvalidInput
 from app.protocols.informant import (
     PROTOCOL_VERSION,
@@ -58,9 +59,15 @@ def informant_group() -> None:
     "--for", "stay_s", type=SecondsType(LONGEST_S), help="End after 30s, 10m …; else at Ctrl-C or SIGTERM."
 )
 @click.option("--agent-id", type=click.UUID, help="Who we are; else a new uuid.")
+@click.option("--allow", multiple=True, metavar="CIDR", help="Who may call us there; else everyone.")
 @asking_options
 def register_command(
-    url: PeerUrl, serve: str, stay_s: float | None, agent_id: uuid.UUID | None, asking: Asking
+    url: PeerUrl,
+    serve: str,
+    stay_s: float | None,
+    agent_id: uuid.UUID | None,
+    allow: tuple[str, ...],
+    asking: Asking,
 ) -> int:
     """Be an agent of the informant at URL for as long as this runs.
 
@@ -68,7 +75,7 @@ def register_command(
     its checks, says when we are resumed and suspended, and unregisters at the end. With --json an object a
     line. Exit status: 0 registered and unregistered, 1 refused or dropped.
     """
-    address = _serve_address(serve)
+    listening = Listening(*_serve_address(serve), read_callers(allow))
     # Clients are loaded after the patch: their locks and sockets must be cooperative ones.
     from app.web.server import on_termination, patch_process
 
@@ -77,7 +84,7 @@ def register_command(
 
     stop = threading.Event()
     on_termination(stop.set)
-    return run_session(url, address, str(agent_id or uuid.uuid4()), asking, stop, stay_s)
+    return run_session(url, listening, str(agent_id or uuid.uuid4()), asking, stop, stay_s)
 
 
 @informant_group.command("unregister")

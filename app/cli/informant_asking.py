@@ -21,7 +21,7 @@ def exchange_with_informant(
     from app.adapters.informant_http import InformantHttp
 
     asking.trace.sent(body, f"{method} {path}")
-    client = InformantHttp(str(url), bearer=asking.token)
+    client = InformantHttp(str(url), bearer=asking.token, tls=asking.tls(url))
     try:
         status, answer = client.request(method, path, body, timeout_s=asking.timeout_s)
     finally:

@@ -19,6 +19,7 @@ from app.adapters.clock import SystemClock
 from app.cli.amounts import PeerUrl, host_and_port
 from app.cli.by_hand import TEXT_CHARACTERS, Asking, outcome_of
 from app.cli.informant_asking import ask_informant, exchange_with_informant, read_answer, refusal
+from app.cli.server_options import Listening
 from app.errors import PeerError, PeerUnreachable
 from app.ports.runtime import Signal
 from app.ports.vm import Address
@@ -32,6 +33,7 @@ from app.protocols.informant import (
 )
 from app.protocols.informant_agent import InformantAgent, Standing
 from app.protocols.printable import printable
+from app.web.protection import Protection
 from app.web.replies import Reply, read_body
 from app.web.server import WebServer
 
@@ -43,20 +45,28 @@ MAX_WAIT_S = 1.0
 
 
 def run_session(
-    url: PeerUrl, serve: tuple[str, int], agent_id: str, asking: Asking, stop: Signal, stay_s: float | None
+    url: PeerUrl,
+    listening: Listening,
+    agent_id: str,
+    asking: Asking,
+    stop: Signal,
+    stay_s: float | None,
 ) -> int:
     """Register, stay until `stop` or for `stay_s`, unregister; gives the exit status.
 
     Args:
-        serve: host and port on which the informant calls back.
+        listening: where the informant calls back.
 
     Raises:
         ConfigurationError: that address can't be listened on.
     """
-    server = WebServer(lambda environ, start: session.serve(environ, start), *serve)
+    host, port, callers = listening
+    server = WebServer(
+        lambda environ, start: session.serve(environ, start), host, port, protection=Protection(callers)
+    )
     server.start()
     try:
-        address = host_and_port(Address(serve[0], server.port))
+        address = host_and_port(Address(host, server.port))
         session = InformantSession(
             url, AgentDesc(agent_id, address, PROTOCOL_VERSION, PROTOCOL_VERSION), asking
         )

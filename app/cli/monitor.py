@@ -9,6 +9,7 @@ import threading
 
 import click
 
+from app.adapters.client_tls import ClientTls
 from app.adapters.clock import SystemClock
 from app.adapters.monitor_ws import MONITOR_PATH, MonitorDialer
 from app.cli.amounts import CpuType, MemoryType, PeerUrl, UrlType
@@ -30,7 +31,7 @@ _memory = click.option("--memory", type=MemoryType(), required=True, help="The w
 
 @click.group("monitor")
 def monitor_group() -> None:
-    """Ask the vm-monitor in a VM, at ws://HOST:10301/monitor.
+    """Ask the vm-monitor in a VM, at ws://HOST:10301/monitor, or wss://.
 
     It drops the connection of its agent for this one; the agent dials again.
     Exit status: 0 yes, 1 no, 2 wrong usage, 3 not reached, 4 no answer in time.
@@ -72,10 +73,11 @@ def downscale_command(url: PeerUrl, milli_cpu: int, memory: int, asking: Asking)
 
 
 def _ask(command: str, url: PeerUrl, question: Question, asking: Asking) -> int:
-    return asking.run(command, str(url), lambda: _converse(url, question, asking))
+    tls = asking.tls(url)
+    return asking.run(command, str(url), lambda: _converse(url, question, asking, tls))
 
 
-def _converse(url: PeerUrl, question: Question, asking: Asking) -> Answer:
+def _converse(url: PeerUrl, question: Question, asking: Asking, tls: ClientTls | None) -> Answer:
     """One connection for one question. Raises PeerError."""
     clock = SystemClock()
     deadline = clock.monotonic() + asking.timeout_s
@@ -85,7 +87,7 @@ def _converse(url: PeerUrl, question: Question, asking: Asking) -> Answer:
         on_success=lambda: None,
         on_exit=lambda reason: None,
     )
-    dialer = MonitorDialer(asking.timeout_s, bearer=asking.token, watcher=asking.trace)
+    dialer = MonitorDialer(asking.timeout_s, bearer=asking.token, watcher=asking.trace, tls=tls)
     session = dialer.connect(url.address, callbacks, timeout_s=asking.timeout_s)
     try:
         result = session.call(question, timeout_s=deadline - clock.monotonic())

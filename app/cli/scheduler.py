@@ -8,7 +8,9 @@ from pathlib import Path
 import click
 
 from app.cli.scheduler_request import request_command
+from app.cli.server_options import merged, server_options
 from app.config import load_settings
+from app.config.security_section import ServerSecurity
 from app.errors import UsageError
 
 
@@ -24,20 +26,33 @@ from app.errors import UsageError
     type=click.Path(dir_okay=False, path_type=Path),
     help="One JSON line per question.",
 )
+@server_options
 @click.pass_context
-def scheduler_command(ctx: click.Context, host: str | None, port: int | None, journal: Path | None) -> None:
+def scheduler_command(
+    ctx: click.Context,
+    host: str | None,
+    port: int | None,
+    journal: Path | None,
+    security: ServerSecurity | None,
+) -> None:
     """Serve permits for VMs on nodes of limited capacity, until SIGTERM.
 
     For platforms that bring no scheduler. The nodes are those of nodeScheduler.nodes; a VM on another one is
     refused with 404. Workers find it in the registry.
     """
     if ctx.invoked_subcommand is None:
-        _serve(ctx, host, port, journal)
-    elif (host, port, journal) != (None, None, None):
-        raise UsageError("scheduler: --host, --port and --journal are for serving, not for a request")
+        _serve(ctx, host, port, journal, security)
+    elif (host, port, journal, security) != (None, None, None, None):
+        raise UsageError("scheduler: --host, --port and the like are for serving; a request's own follow it")
 
 
-def _serve(ctx: click.Context, host: str | None, port: int | None, journal: Path | None) -> None:
+def _serve(
+    ctx: click.Context,
+    host: str | None,
+    port: int | None,
+    journal: Path | None,
+    security: ServerSecurity | None,
+) -> None:
     """Run the server until SIGTERM."""
     # Clients are loaded after the patch: their locks and sockets must be cooperative ones.
     from app.web.server import on_termination, patch_process
@@ -46,7 +61,8 @@ def _serve(ctx: click.Context, host: str | None, port: int | None, journal: Path
     from app.bootstrap.scheduler import SchedulerProcess
 
     settings = load_settings(ctx.find_root().params.get("config_path"), os.environ)
-    process = SchedulerProcess(settings, host=host, port=port, journal=journal)
+    rules = merged(security, settings.security.servers.node_scheduler)
+    process = SchedulerProcess(settings, host=host, port=port, journal=journal, security=rules)
     process.start()
     on_termination(process.stop.set)
     click.echo(f"scheduler listens on {process.url}")

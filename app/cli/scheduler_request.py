@@ -106,7 +106,7 @@ def _ask(
         slot_bytes=slot_bytes,
     )
     asking.trace.sent(body, f"POST {url.path or '/'}")
-    client = SchedulerHttp(version, bearer=asking.token)
+    client = SchedulerHttp(version, bearer=asking.token, tls=asking.tls(url))
     try:
         data = client.request(str(url), body, timeout_s=asking.timeout_s, token=None)
     except PeerRefused as err:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
+from app.cli.server_options import read_callers
 from app.cli.trace_file import read_trace_file
 from app.errors import UsageError, VmscalerError
 from app.fleet.fleet import ApplyRates
 from app.fleet.main import FleetOptions, run_fleet
-from app.protocols.access import AllowedAddresses, parse_network
 from app.services.what_if_options import read_options
 from app.simulation.faults import FAULT_EFFECTS, Fault
 from app.simulation.fleet_plan import DEFAULT_MIX
@@ -120,7 +120,7 @@ def sim_command(
         host_metrics=host_metrics if observe_host else None,
         journal=journal,
         traces=_trace_choice(traces, trace_speed, trace_cpus, trace_vms),
-        callers=_callers(allowed),
+        callers=read_callers(allowed),
         certificate=_certificate(tls_cert, tls_key),
         are_vms_guarded=guard_vms,
     )
@@ -207,14 +207,6 @@ def _fraction(text: str, most: float) -> float:
     if not 0 <= value <= most:
         raise ValueError(text)
     return value
-
-
-def _callers(texts: tuple[str, ...]) -> AllowedAddresses | None:
-    """Who may call; None: everyone. Raises click.BadParameter."""
-    try:
-        return AllowedAddresses(tuple(parse_network(text) for text in texts)) if texts else None
-    except ValueError as err:
-        raise click.BadParameter(f"--allow: {err}") from err
 
 
 def _certificate(path: str | None, key: str | None) -> tuple[str, str | None] | None:

@@ -20,6 +20,8 @@ SCHEDULER = UrlType("http", 10299)
     [
         (MONITOR, "ws://10.0.0.7:5/monitor", "ws://10.0.0.7:5/monitor"),
         (MONITOR, "ws://10.0.0.7:5/", "ws://10.0.0.7:5/monitor"),
+        (MONITOR, "wss://vm-1", "wss://vm-1:10301/monitor"),
+        (SCHEDULER, "https://vm-1:5", "https://vm-1:5"),
         (MONITOR, "vm-1", "ws://vm-1:10301/monitor"),
         (MONITOR, "[fd00::7]:5", "ws://[fd00::7]:5/monitor"),
         (SCHEDULER, "http://127.0.0.1", "http://127.0.0.1:10299"),
@@ -36,7 +38,7 @@ def test_an_address_is_completed_from_what_the_protocol_says(kind: UrlType, text
         "",
         "ws://",
         "http://h:1",
-        "wss://h:1",
+        "https://h:1",
         "ws://h:0",
         "ws://h:65536",
         "ws://h:x",
