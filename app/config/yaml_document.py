@@ -58,6 +58,25 @@ def parse_yaml(text: str, *, max_depth: int, max_values: int) -> object:
         raise ValueError("not YAML: a character that YAML does not allow") from None
 
 
+def yaml_lines(text: str, *, max_depth: int, max_values: int) -> dict[tuple[str | int, ...], int]:
+    """The line of each value in a document that `parse_yaml` has read, by its path; the first line is 1.
+
+    A value of an object is said to be where its key is. What an alias repeats is where it is repeated.
+    """
+    loader = _BoundedLoader(text, max_depth, max_values)
+    node = loader.get_single_node()
+    lines: dict[tuple[str | int, ...], int] = {}
+    waiting: list[tuple[tuple[str | int, ...], Node, int]] = [] if node is None else [((), node, 0)]
+    while waiting:
+        path, node, line = waiting.pop()
+        lines[path] = line + 1
+        if isinstance(node, MappingNode):
+            waiting += [((*path, key.value), value, key.start_mark.line) for key, value in node.value]
+        elif isinstance(node, SequenceNode):
+            waiting += [((*path, at), item, item.start_mark.line) for at, item in enumerate(node.value)]
+    return lines
+
+
 def _build(loader: _BoundedLoader, node: Node, depth: int) -> object:
     loader.count()
     if depth > loader.max_depth:

@@ -36,7 +36,7 @@ SHARED_ADAPTERS = frozenset(
         "http_body",
         "kubernetes_api",
         "kubernetes_watch",
-        "telemetry",
+        "qmp", "telemetry",
     }
 )
 """Adapters that others are built on."""
