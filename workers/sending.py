@@ -10,9 +10,12 @@ from app.errors import StoreUnavailable
 from app.ports.store import BucketName
 from app.ports.vm import VmKey
 
+BELL_EXPIRES_S = 5.0
+"""Later the owner's tick has read the stats."""
+
 
 class CeleryTaskQueue:
-    """Sends scaling tasks to the queue of their bucket."""
+    """Sends scaling tasks to the queue of their bucket, and tells its owner of stats that wait."""
 
     def __init__(self, app: Celery) -> None:
         self._app = app
@@ -38,6 +41,15 @@ class CeleryTaskQueue:
                 expires=expires_s,
                 retry=False,
                 kwargsrepr=f"{key}: {size_from} -> {size_to}, {reason}"[:300],
+            )
+        except (KombuError, RedisError, OSError) as err:
+            raise StoreUnavailable("broker", f"{type(err).__name__}: the task was not sent") from err
+
+    def ring(self, bucket: BucketName) -> None:
+        """Send `vmscaler.stats`; see `StatBell`."""
+        try:
+            self._app.send_task(
+                "vmscaler.stats", args=(bucket,), queue=bucket, expires=BELL_EXPIRES_S, retry=False
             )
         except (KombuError, RedisError, OSError) as err:
             raise StoreUnavailable("broker", f"{type(err).__name__}: the task was not sent") from err

@@ -21,6 +21,10 @@ EXIT_CONFIGURATION = 2
 """The worker can't run with this configuration; starting it again does not help."""
 
 
+MAX_OLD_TICKS = 20
+"""More than these in the shared queue were sent while nobody was there: the next one does as well as all."""
+
+
 class QueueFollower:
     """Makes what is consumed equal to what is held.
 
@@ -36,6 +40,9 @@ class QueueFollower:
         """The consumer has started (again)."""
         self._consumer = consumer
         self._is_asked = False
+        shared = consumer.app.conf.task_default_queue
+        if consumer.task_consumer.channel._size(shared) > MAX_OLD_TICKS:
+            self._drop_backlog(consumer, shared)
         self.follow()
 
     def detach(self) -> None:
@@ -92,7 +99,8 @@ class AgentStep(bootsteps.StartStopStep):  # type: ignore[misc]
             raise SystemExit(EXIT_CONFIGURATION)
         settings, name = worker.app.vmscaler_settings, worker.hostname.split("@")[0]
         try:
-            agent = build_agent(settings, name, CeleryTaskQueue(worker.app))
+            queue = CeleryTaskQueue(worker.app)
+            agent = build_agent(settings, name, queue, queue)
         except ConfigurationError as err:
             # Not a traceback: the one line that says what to do.
             logger.critical("%s", err)

@@ -46,6 +46,22 @@ class RedisKeys:
         """Sorted set: agent ids by their numbers in the order of registration."""
         return f"{self.prefix}:agents:order"
 
+    def informants(self) -> str:
+        """Hash by agent id: what the agents that workers are towards informants are, as JSON."""
+        return f"{self.prefix}:informants"
+
+    def informants_order(self) -> str:
+        """Sorted set: ids of those whose check has succeeded, by their places in that order."""
+        return f"{self.prefix}:informants:order"
+
+    def informants_numbers(self) -> str:
+        """Hash by agent id: the highest sequence number that was seen of it."""
+        return f"{self.prefix}:informants:numbers"
+
+    def informants_seen(self) -> str:
+        """Sorted set: agent ids by the time of their last heartbeat, Unix ms."""
+        return f"{self.prefix}:informants:seen"
+
     def drains(self) -> str:
         """Hash by agent id of workers that are to hand over everything: when, a space, a note as JSON."""
         return f"{self.prefix}:agents:drains"
@@ -77,6 +93,10 @@ class RedisKeys:
     def intents(self, bucket: str) -> str:
         """Hash by kind and target: when the intent ends (0: never), a space, the intent as JSON."""
         return self._of(bucket, "intents")
+
+    def stats(self, bucket: str) -> str:
+        """List: stats that wait for the bucket's owner, oldest first; there until they have their fate."""
+        return self._of(bucket, "stats")
 
     def recording(self, bucket: str, vm: str, recording: str) -> str:
         """Stream: pieces of a recording on their way to whoever asked for it."""

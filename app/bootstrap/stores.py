@@ -9,6 +9,7 @@ from app.adapters.redis_keys import RedisKeys
 from app.adapters.redis_leases import RedisLeases
 from app.adapters.redis_recordings import RedisRecordings
 from app.adapters.redis_state import RedisState
+from app.adapters.redis_stats import RedisStats
 from app.adapters.redis_ticks import RedisTicks
 from app.cluster.ring import BucketSet
 from app.config import Settings
@@ -32,6 +33,7 @@ class Stores:
         self.intents = RedisIntents(connection, keys)
         self.recordings = RedisRecordings(connection, keys)
         self.ticks = RedisTicks(connection, keys)
+        self.stats = RedisStats(connection, keys)
         self.leases = RedisLeases(
             connection, keys, self.names, duration_s=settings.ownership.lease_duration_seconds
         )

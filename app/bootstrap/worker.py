@@ -14,11 +14,14 @@ from app.bootstrap.informants import build_informants
 from app.bootstrap.peers import build_metrics_pages, build_monitor_dialer, build_scheduler_client
 from app.bootstrap.platform import build_platform, build_scheduler_watch
 from app.bootstrap.stores import Stores
+from app.bootstrap.worker_stats import build_stats, connect_stats
+from app.bootstrap.worker_web import WorkerWeb
 from app.cluster.lease import LeaseTimes, format_identity
 from app.config import Settings
 from app.errors import StoreUnavailable
 from app.ports.runtime import TaskQueue
 from app.ports.sender import Sender, holder_text
+from app.ports.stats import StatBell
 from app.ports.store import Holder
 from app.services.agent import Agent
 from app.services.agent_settings import AgentSettings
@@ -81,12 +84,13 @@ def _lease_times(settings: Settings) -> LeaseTimes:
     )
 
 
-def build_agent(settings: Settings, worker: str, queue: TaskQueue) -> Agent:
+def build_agent(settings: Settings, worker: str, queue: TaskQueue, bell: StatBell) -> Agent:
     """The services of one worker process, wired and not yet started.
 
     Args:
         worker: the worker's name, such as `worker1`.
         queue: where scaling tasks go.
+        bell: tells other workers of stats that wait for them.
 
     Raises:
         ConfigurationError: something that the configuration names can't be used.
@@ -134,6 +138,10 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue) -> Agent:
     )
     recordings = Recordings(worker, clock, concurrency, stores.recordings, _file_rules(settings, worker))
     agent.connect(ownership, supervisor, link, executors, scaling, polling, recordings)
+    stats = build_stats(settings, stores, holder, bell, (clock, concurrency))
+    connect_stats(stats, settings, clock, ownership, (supervisor, scaling))
+    agent.forward_stats(stats)
+    agent.serve(WorkerWeb(settings, worker, stats))
     informants = build_informants(settings, worker, clock, concurrency)
     if informants is not None:
         agent.register_with(informants)

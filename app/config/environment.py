@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 OVERRIDES: Mapping[str, tuple[str, str]] = {
     "VMSCALER_REDIS_URL": ("redis", "url"),
@@ -21,11 +21,13 @@ class EnvArgs:
         config_path: `CONFIG_PATH`, the configuration file.
         node_name: `K8S_NODE_NAME`, the node that this process runs on.
         pod_ip: `K8S_POD_IP`, where others reach this process.
+        stats_secret: `VMSCALER_STATS_SECRET`, of which VMs' tokens are made; never shown.
     """
 
     config_path: str | None = None
     node_name: str | None = None
     pod_ip: str | None = None
+    stats_secret: str | None = field(default=None, repr=False)
 
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> EnvArgs:
@@ -34,6 +36,7 @@ class EnvArgs:
             config_path=environ.get("CONFIG_PATH") or None,
             node_name=environ.get("K8S_NODE_NAME") or None,
             pod_ip=environ.get("K8S_POD_IP") or None,
+            stats_secret=environ.get("VMSCALER_STATS_SECRET") or None,
         )
 
     def problems(self, *, platform: str, node_bound: bool) -> list[str]:

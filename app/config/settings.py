@@ -26,6 +26,7 @@ from app.config.own_sections import (
 )
 from app.config.redis_section import RedisSettings
 from app.config.security_section import SecuritySettings
+from app.config.stats_section import StatsSettings
 from app.core.model import CoreConfig, Millis, ScalingConfig
 
 Source = Literal["default", "file", "environment"]
@@ -50,6 +51,7 @@ class FileSettings(Section):
     recording: RecordingSettings = setting(RecordingSettings(), "recordings to files")
     security: SecuritySettings = setting(SecuritySettings(), "who may talk to us")
     web: WebSettings = setting(WebSettings(), "our HTTP endpoints")
+    stats: StatsSettings = setting(StatsSettings(), "stats that VMs push")
 
 
 class Settings(FileSettings):

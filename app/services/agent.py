@@ -12,6 +12,7 @@ from typing import Any
 
 from app.core.events import PluginGone
 from app.errors import OwnershipLost, StoreUnavailable
+from app.ports.endpoint import Endpoint
 from app.ports.registry import AgentRegistry
 from app.ports.runtime import Clock, Concurrency, Job, Signal
 from app.ports.store import BucketName, FencingToken, Holder, IntentStore, TickStore
@@ -26,6 +27,7 @@ from app.services.recording import Recordings, is_recording
 from app.services.runner import Runner
 from app.services.scaling import Scaling
 from app.services.scheduler_link import SchedulerLink
+from app.services.stats import Stats
 from app.services.supervisor import Supervisor
 from app.services.taking_up import take_up
 from app.services.timers import Timers
@@ -84,6 +86,8 @@ class Agent:
         self._stop: Signal = concurrency.signal()
         self._jobs: list[Job] = []
         self._informants: Informants | None = None
+        self._stats: Stats | None = None
+        self._endpoint: Endpoint | None = None
         self._seen: dict[BucketName, int] = {}
         self._polls_of: dict[BucketName, int] = {}
         self._queues_changed: Callable[[], None] = lambda: None
@@ -113,6 +117,14 @@ class Agent:
         self._informants = informants
         self.supervisor.register_with(informants)
 
+    def forward_stats(self, stats: Stats) -> None:
+        """Bring stats to their VMs' owners; called once by bootstrap, or not at all."""
+        self._stats = stats
+
+    def serve(self, endpoint: Endpoint) -> None:
+        """Run our HTTP server; called once by bootstrap, or not at all."""
+        self._endpoint = endpoint
+
     # --- life ---------------------------------------------------------------------------------------------
 
     def start(self, queues_changed: Callable[[], None]) -> None:
@@ -130,6 +142,10 @@ class Agent:
         }
         if self._informants is not None:
             jobs["informants"] = partial(self._informants.run, self._stop)
+        if self._stats is not None:
+            jobs["stats"] = partial(self._stats.run, self._stop)
+        if self._endpoint is not None:
+            jobs["endpoint"] = partial(self._endpoint.run, self._stop)
         self._jobs = [
             self._concurrency.spawn(name, partial(self._keep_running, name, run))
             for name, run in jobs.items()
@@ -153,6 +169,8 @@ class Agent:
             self.ownership.release_all()
         except StoreUnavailable as err:
             logger.warning("leases not released: they will expire", extra={"reason": err.problem})
+        if self._stats is not None:
+            self._stats.stop()
         self._announcement.end()
         if self._informants is not None:
             self._informants.finish(UNREGISTER_S)
@@ -183,6 +201,7 @@ class Agent:
         try:
             guard = self.ownership.guard(bucket)
             guard.check()
+            self.read_stats(bucket)
             runners = self.supervisor.runners_of(bucket)
             if not runners:
                 return "no VMs"
@@ -204,6 +223,11 @@ class Agent:
             return "not here"
         return self.scaling.run_task(runner, kind)
 
+    def read_stats(self, bucket: BucketName) -> None:
+        """Stats may wait in the queue of a bucket; nothing happens where it is another worker's."""
+        if self._stats is not None:
+            self._stats.read(bucket)
+
     # --- callbacks ----------------------------------------------------------------------------------------
 
     def bucket_acquired(self, bucket: BucketName, token: FencingToken) -> None:
@@ -211,16 +235,22 @@ class Agent:
         self._seen.pop(bucket, None)
         self.supervisor.acquired(bucket, token)
         self._take_up_intents(bucket, self.supervisor.runners_of(bucket))
+        if self._stats is not None:
+            self._stats.acquired(bucket, token)
         self._queues_changed()
 
     def bucket_lost(self, bucket: BucketName) -> None:
         """A lease is gone."""
+        if self._stats is not None:
+            self._stats.lost(bucket)
         self.supervisor.lost(bucket)
         self._queues_changed()
 
     def bucket_releasing(self, bucket: BucketName) -> None:
         """A lease is about to be handed over: stop consuming, finish, save."""
         self._queues_changed()
+        if self._stats is not None:
+            self._stats.lost(bucket)
         self.supervisor.releasing(bucket)
 
     def scheduler_changed(self, is_there: bool) -> None:
@@ -309,6 +339,10 @@ class Agent:
             )
         if self._informants is not None and self._informants.problem:
             problems.append(self._informants.problem)
+        if self._stats is not None:
+            problems += self._stats.problems()
+        if self._endpoint is not None and self._endpoint.problem:
+            problems.append(self._endpoint.problem)
         left_alone = self.supervisor.left_alone()
         if left_alone:
             problems.append(
@@ -320,6 +354,7 @@ class Agent:
             "kind": "worker",
             "identity": self._holder.identity,
             "agent_id": self._holder.agent_id,
+            "address": None if self._endpoint is None else self._endpoint.address,
             "buckets": sorted(self.held_buckets()),
             "vms": len(self.supervisor.runners()),
             "counters": {
@@ -328,6 +363,7 @@ class Agent:
                 "skipped_polls": self.polling.skipped,
                 "scaling_tasks": self.scaling.tasks_sent,
                 **({} if self._informants is None else self._informants.counts),
+                **({} if self._stats is None else self._stats.counters()),
             },
             "problems": problems,
             "left_alone": left_alone[:MAX_NAMED],

@@ -63,6 +63,7 @@ def build_record(runner: Runner) -> dict[str, object]:
         if failing is None
         else {"since_ms": failing.since_ms, "times": failing.times, "why": failing.why[:MAX_TEXT]},
         "last": runner.last,
+        "stat_ms": runner.stat_ms,
         "intents": {kind: intent.intent_id for kind, intent in runner.intents.items()},
         "counters": {name: getattr(runner.counters, name) for name in Counters.__slots__},
     }
@@ -128,6 +129,8 @@ def restore_runner(
         runner.continue_from(Millis(core_now))
     last = record.get("last")
     runner.last = last if isinstance(last, dict) else None
+    stat_ms = record.get("stat_ms")
+    runner.stat_ms = stat_ms if isinstance(stat_ms, int) else None
     counters = record.get("counters")
     if isinstance(counters, dict):
         for name in Counters.__slots__:

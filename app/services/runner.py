@@ -58,6 +58,7 @@ class Runner:
         has_intents: the operators' intents have been read; before, nothing is asked either.
         is_leaving: its bucket is being handed over: what runs is finished, nothing is begun.
         is_closed: it has been let go; nothing may be begun for it any more.
+        stat_ms: timestamp of the last pushed stat that was accepted, by any owner.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Runner:
         self.hold_until_ms: Millis | None = None
         self.last_upscale_request: Monotonic | None = None
         self.problem = ""
+        self.stat_ms: int | None = None
         self.recorder: Recorder | None = None
         self.informant: Leave | None = None
         self._refusals: set[str] = set()
