@@ -1,4 +1,4 @@
-"""`vmscaler config check|show|reference`, and how other commands get the configuration in force."""
+"""`vmscaler config check|show|import|reference`, and how other commands get the configuration in force."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import os
 import click
 
 from app.config import Settings, build_settings, load_settings
+from app.config.agent_import import config_of, import_agent_config
 from app.config.document import parse_document, read_text
 from app.config.reference import reference_page
-from app.config.showing import effective_values, effective_yaml
+from app.config.showing import effective_values, effective_yaml, values_yaml
 from app.errors import ConfigurationError
 from app.protocols.printable import printable
 
@@ -53,7 +54,7 @@ def check_command(file: str) -> int:
 def _notes(settings: Settings) -> list[str]:
     """What would keep a process from starting here and now, though the file is right."""
     notes = []
-    if settings.platform.kind != "sim":
+    if settings.platform.kind == "qemu":
         notes.append(f".platform.kind: {settings.platform.kind} is not in this version; use sim")
     for read in (settings.redis.check_files, settings.platform.token):
         try:
@@ -74,6 +75,28 @@ def show_command(context: click.Context, as_json: bool) -> None:
         return
     values, sources = effective_values(settings)
     click.echo(json.dumps({"values": values, "sources": sources}, indent=2))
+
+
+@config_group.command("import")
+@click.argument("file", metavar="FILE")
+def import_command(file: str) -> int:
+    """Bring FILE, the configuration of a NeonVM autoscaler-agent, to ours, and print it as YAML.
+
+    FILE is the agent's JSON file as it is, or the ConfigMap that holds it. What has no place here is named on
+    the error output. Exit status: 0 what is printed is valid, 1 it is not, 2 the file can't be read.
+    """
+    document = config_of(parse_document(read_text(file), file), file)
+    imported = import_agent_config(document)
+    for path, why in imported.left_out:
+        click.echo(f"left out: {printable(path)}: {why}", err=True)
+    click.echo(values_yaml(imported.values), nl=False)
+    try:
+        build_settings(imported.values, {"K8S_POD_IP": "127.0.0.1"}, source=printable(file))
+    except ConfigurationError as error:
+        for problem in error.problems:
+            click.echo(problem, err=True)
+        return 1
+    return 0
 
 
 @config_group.command("reference")

@@ -23,6 +23,11 @@ def effective_yaml(settings: Settings) -> str:
     return "".join(f"{line.ljust(width)}  # {source}\n" if source else f"{line}\n" for line, source in lines)
 
 
+def values_yaml(values: dict[str, object]) -> str:
+    """Values by section as YAML, a file that can be read again."""
+    return "".join(f"{line}\n" for line in _plain_yaml(values, ""))
+
+
 def plain(value: object) -> object:
     """A value without the `.0` of whole seconds."""
     if isinstance(value, float) and value.is_integer():
@@ -49,6 +54,16 @@ def _yaml(values: dict[str, object], location: Location, settings: Settings) -> 
             yield from _yaml(value, place, settings)
         else:
             yield f"{margin}{key}: {json.dumps(value, ensure_ascii=False)}", _source(place, settings)
+
+
+def _plain_yaml(values: dict[str, object], margin: str) -> Iterator[str]:
+    for key, value in values.items():
+        name = key if key.isidentifier() else json.dumps(key)
+        if isinstance(value, dict) and value:
+            yield f"{margin}{name}:"
+            yield from _plain_yaml(value, margin + "  ")
+        else:
+            yield f"{margin}{name}: {json.dumps(value, ensure_ascii=False)}"
 
 
 def _source(place: Location, settings: Settings) -> Source:

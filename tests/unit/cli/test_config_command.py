@@ -112,3 +112,26 @@ def test_the_reference_names_every_section(capsys: pytest.CaptureFixture[str]) -
     assert out == reference_page()
     assert "| `computeUnit.vCPUs` |" in out
     assert "| `nodes[].reservedMemory` |" in out
+
+
+def test_an_agents_configuration_is_printed_as_ours_and_the_rest_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "agent-config.json"
+    file.write_text('{"monitor": {"responseTimeout": "5s"}, "metrics": {"lfc": {"port": 1}}}')
+    assert run(["config", "import", str(file)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == 'monitor:\n  responseTimeoutSeconds: 5\nplatform:\n  kind: "neonvm"\n'
+    assert printed.err == "left out: .metrics.lfc: targets from a file cache's metrics are not supported\n"
+    ours = tmp_path / "ours.yaml"
+    ours.write_text(printed.out)
+    assert run(["config", "import", str(ours)]) == 0
+
+
+def test_an_agents_configuration_that_is_not_valid_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "agent-config.json"
+    file.write_text('{"monitor": {"serverPort": 0}}')
+    assert run(["config", "import", str(file)]) == 1
+    assert ".monitor.serverPort: must not be zero" in capsys.readouterr().err
