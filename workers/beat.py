@@ -1,6 +1,8 @@
 """Beat's scheduler: RedBeat, that outlives a Redis that is away and tells the registry of its progress.
 
-A standby waits for RedBeat's lock and says nothing; what `status` shows is the beat that gives the rhythm.
+A standby tries RedBeat's lock each second and says nothing; what `status` shows is the beat that gives the
+rhythm. Times of the schedule are those of the wall clock: a schedule that lies in the future, since a clock
+went back, is begun anew, and so is a lock that would last longer than any holder asked for.
 """
 
 from __future__ import annotations
@@ -9,24 +11,29 @@ import logging
 import os
 import time
 import uuid
-from types import SimpleNamespace
 from typing import Any
 
+import redis
+from celery import beat
+from celery.signals import beat_init
 from kombu.exceptions import KombuError
 from redbeat import RedBeatScheduler
-from redbeat.schedulers import acquire_distributed_beat_lock
+from redbeat import schedulers as redbeat_schedulers
+from redbeat.decoder import to_timestamp
 from redis.exceptions import RedisError
 
 from app import __version__
+from app.adapters.redis_access import redis_access
 from app.bootstrap.stores import Stores
 from app.services.announcing import ANNOUNCE_EVERY_S, Announcement
+from workers.trouble import Trouble, reason_of
 
 logger = logging.getLogger(__name__)
 
 TRY_AGAIN_S = 1.0
 """Pause after a look at a Redis that is away, or at a lock that another beat has."""
 
-_AWAY = (RedisError, KombuError, OSError)
+_AWAY = (RedisError, KombuError, OSError, beat.SchedulingError)
 
 
 class AnnouncingScheduler(RedBeatScheduler):  # type: ignore[misc]
@@ -36,8 +43,17 @@ class AnnouncingScheduler(RedBeatScheduler):  # type: ignore[misc]
     is taken for lost then, and taken anew before the next tick: two beats never tick because of it.
     """
 
+    lock: Any
+
     def __init__(self, app: Any, **kwargs: Any) -> None:
-        self._is_away = False
+        # Our way to Redis (Sentinels, TLS, passwords that change) in place of RedBeat's own.
+        pool = redis_access(app.vmscaler_settings.redis).pool(decode_responses=True)
+        self._redis: Any = redis.Redis(connection_pool=pool)
+        app.redbeat_redis = self._redis
+        # RedBeat waits for the lock inside this signal, deaf to everything; `tick` takes it instead.
+        beat_init.disconnect(redbeat_schedulers.acquire_distributed_beat_lock)
+        self._trouble = Trouble(logger, "beat stands still", "beat goes on")
+        self._has_lock = False
         super().__init__(app, **kwargs)
         agent_id = str(uuid.uuid4())
         facts = {
@@ -58,7 +74,7 @@ class AnnouncingScheduler(RedBeatScheduler):  # type: ignore[misc]
             try:
                 super().setup_schedule()
             except _AWAY as err:
-                self._say_away(err)
+                self._trouble.has(err)
                 time.sleep(TRY_AGAIN_S)
             else:
                 return
@@ -66,31 +82,64 @@ class AnnouncingScheduler(RedBeatScheduler):  # type: ignore[misc]
     def tick(self, *args: Any, **kwargs: Any) -> float:
         """Send what is due; seconds until the next look."""
         try:
-            if not self._has_lock():
+            if not self._take_lock():
                 return TRY_AGAIN_S
+            self._begin_anew_what_is_too_far()
             pause: float = super().tick(*args, **kwargs)
         except _AWAY as err:
-            self._say_away(err)
+            self._has_lock = False
+            self._trouble.has(err)
             return TRY_AGAIN_S
+        self._trouble.is_over()
         now = time.monotonic()
         if now - self._announced >= ANNOUNCE_EVERY_S:
             self._announced = now
             self._announcement.refresh()
         return pause
 
-    def _has_lock(self) -> bool:
-        """Whether the lock is ours; after an outage it is taken anew, or left to the beat that has it."""
-        if self.lock is None:
-            # Celery keeps quiet about a lock that could not be taken at the start.
-            acquire_distributed_beat_lock(SimpleNamespace(scheduler=self))
-        elif self._is_away and not self.lock.acquire(blocking=False):
-            return False
-        if self._is_away:
-            self._is_away = False
-            logger.info("beat goes on")
-        return True
+    def maybe_due(self, entry: Any, **kwargs: Any) -> Any:
+        """See RedBeat, which logs a trace for each tick that is not sent; here the whole tick fails."""
+        is_due, next_s = entry.is_due()
+        if is_due:
+            self.apply_async(entry, **kwargs)
+        return next_s
 
-    def _say_away(self, err: Exception) -> None:
-        if not self._is_away:
-            self._is_away = True
-            logger.warning("beat stands still", extra={"reason": f"{type(err).__name__}: {err}"})
+    def close(self) -> None:
+        """Let go of the lock; one that can't be let go expires by itself."""
+        try:
+            super().close()
+        except _AWAY as err:
+            logger.warning("lock not released: it will expire", extra={"reason": reason_of(err)})
+
+    def _ensure_connected(self) -> Any:
+        """The broker's connection; Celery's own way waits here for ever, with the lock in its hands."""
+        return self.connection.ensure_connection(max_retries=1, interval_start=0)
+
+    def _take_lock(self) -> bool:
+        """Whether the lock is ours; after any trouble it is taken anew, or left to the beat that has it."""
+        if self._has_lock:
+            return True
+        if self.lock is None:
+            lock = self._redis.lock(self.lock_key, timeout=self.lock_timeout)
+            # redis-py's own would add to the time that is left.
+            lock.lua_extend = self._redis.register_script(redbeat_schedulers.LUA_EXTEND_TO_SCRIPT)
+            self.lock = lock
+        if self.lock.owned():
+            self._has_lock = True
+        elif self.lock.acquire(blocking=False):
+            self._has_lock = True
+            logger.info("beat has the lock")
+        elif self._redis.pttl(self.lock_key) > self.lock_timeout * 1000:
+            # Redis' clock went back, and the lock's end stayed where it was; a live holder extends it again.
+            self._redis.pexpire(self.lock_key, int(self.lock_timeout * 1000))
+        return self._has_lock
+
+    def _begin_anew_what_is_too_far(self) -> None:
+        """Make due what is due later than its interval and a look allow: the clock went back since."""
+        for name, definition in self.app.conf.beat_schedule.items():
+            key = self.Entry.generate_key(self.app, name)
+            due_at = self._redis.zscore(self.app.redbeat_conf.schedule_key, key)
+            latest = to_timestamp(self.app.now()) + float(definition["schedule"]) + self.max_interval
+            if due_at is not None and due_at > latest:
+                logger.warning("the clock went back: the schedule is begun anew", extra={"entry": name})
+                self.Entry.from_key(key, app=self.app).reschedule()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
@@ -13,7 +14,8 @@ from app.config import Settings, load_settings
 from app.config.redis_section import DEFAULT_PREFIX
 from app.errors import ConfigurationError
 from app.services.agent_settings import MAX_SCALING_TASKS
-from workers.broker import beat_client_options, broker_url, transport_options
+from workers.broker import broker_tls, broker_url, transport_options
+from workers.consumer import NOISY, use_sturdy_remote_control
 from workers.flower import configure_flower, is_flower
 from workers.steps import AgentStep, QueuesStep
 from workers.transport import use_sturdy_transport
@@ -27,7 +29,10 @@ SHORTEST_BEAT_S = 0.05
 def _load() -> Settings:
     """The configuration; a wrong one ends the process with one line per mistake."""
     try:
-        return load_settings(os.environ.get("CONFIG_PATH"), os.environ)
+        settings = load_settings(os.environ.get("CONFIG_PATH"), os.environ)
+        use_sturdy_transport(settings.redis)
+        use_sturdy_remote_control()
+        return settings
     except ConfigurationError as err:
         sys.exit("\n".join(f"vmscaler: {err.source}: {problem}" for problem in err.problems))
 
@@ -38,9 +43,13 @@ def _beat_interval_s(settings: Settings) -> float:
 
 
 def _make(settings: Settings) -> Celery:
-    use_sturdy_transport()
-    url = broker_url(settings)
-    celery = Celery("vmscaler", broker=url, include=["workers.tasks.ticks", "workers.tasks.scaling"])
+    # Flower makes connections of its own, and needs the password for them.
+    is_shown_by_flower = is_flower(sys.argv)
+    celery = Celery(
+        "vmscaler",
+        broker=broker_url(settings.redis, with_password=is_shown_by_flower),
+        include=["workers.tasks.ticks", "workers.tasks.scaling", "workers.tasks.stats"],
+    )
     buckets = settings.ownership.buckets
     celery.conf.update(
         accept_content=["json"],
@@ -58,14 +67,19 @@ def _make(settings: Settings) -> Celery:
         result_backend_thread_safe=True,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
-        broker_transport_options=transport_options(settings, DEFAULT_PREFIX),
+        # A full or read-only Redis refuses what the consumer asks at its start: that is to be tried again.
+        broker_channel_error_retry=True,
+        worker_consumer="workers.consumer:SturdyConsumer",
+        broker_transport_options=transport_options(
+            settings, DEFAULT_PREFIX, with_password=is_shown_by_flower
+        ),
         broker_pool_limit=10,
         beat_scheduler="workers.beat.AnnouncingScheduler",
         beat_max_loop_interval=1,
-        redbeat_redis_url=settings.redis.connection_url().reveal(),
+        redbeat_redis_url=str(settings.redis.url),
+        redbeat_redis_options={},
         redbeat_key_prefix=f"{settings.key_prefix}:beat:",
         redbeat_lock_timeout=5,
-        redbeat_redis_options=beat_client_options(settings),
         beat_schedule={
             "tick": {
                 "task": "vmscaler.tick",
@@ -74,7 +88,8 @@ def _make(settings: Settings) -> Celery:
             }
         },
     )
-    if is_flower(sys.argv):
+    if is_shown_by_flower:
+        celery.conf.broker_use_ssl = broker_tls(settings.redis)
         configure_flower(celery, buckets, os.environ)
     celery.vmscaler_settings = settings
     celery.steps["worker"].add(AgentStep)
@@ -86,6 +101,8 @@ def _make(settings: Settings) -> Celery:
 def log_in_our_way(loglevel: int, **_: object) -> None:
     """Celery leaves logging alone once somebody answers this signal; `-l` still says how much."""
     configure_logging(loglevel)
+    for name in NOISY:
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 app = _make(_load())

@@ -10,7 +10,8 @@ import pytest
 import redis
 from kombu import Connection, Consumer, Producer, Queue
 
-from workers.transport import SturdyTransport
+from app.adapters.redis_access import redis_access
+from workers.transport import SturdyChannel, SturdyTransport
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,10 @@ from workers.transport import SturdyTransport
         json.dumps({"body": "e30=", "headers": {}, "properties": {"delivery_info": {}}}).encode(),
     ],
 )
-def test_a_message_that_is_none_does_not_keep_the_next_one(redis_url: str, rubbish: bytes) -> None:
+def test_a_message_that_is_none_does_not_keep_the_next_one(
+    redis_url: str, rubbish: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SturdyChannel, "access", redis_access(redis_url))
     path = redis_url.removeprefix("unix://").partition("?")[0]
     received: list[Any] = []
     queue = Queue("sturdy-test")
