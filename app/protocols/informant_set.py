@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.errors import InvalidInput
+from app.protocols.agent_store import AgentStore, Entry, MemoryAgentStore, StoredAgent
 from app.protocols.informant import (
     PROTOCOL_VERSION,
     AgentAnswer,
@@ -95,12 +96,14 @@ SetEffect = CallAgent | AgentGone | RegistrationEnded | OldNumber
 CHECK_FAILED: Final = Refusal(400, "the check of the agent's id failed")
 """Constant: nothing that the address answered, nor how, gets back to the caller."""
 NOT_THE_CALLER: Final = Refusal(403, "agentServeAddr must be the caller's own address")
+TAKEN: Final = Refusal(409, "this agent id is registered already")
+FULL: Final = Refusal(503, "there are too many agents already")
 UNREGISTERED: Final = Refusal(400, "the agent was unregistered before its check had ended")
 
 
 @dataclass(slots=True)
 class Agent:
-    """One registration, as the set keeps it.
+    """One registration under way or in force; its place and its numbers are in the store.
 
     Attributes:
         caller: the address that `/register` came from.
@@ -111,18 +114,21 @@ class Agent:
     desc: AgentDesc
     caller: str
     is_registered: bool = False
-    last_number: int = 0
     failed_checks: int = 0
     check_due: float | None = None
 
 
 class AgentSet:
-    """The agents of one VM; the caller sees to it that one thread at a time is in it."""
+    """The agents of one VM; the caller sees to it that one thread at a time is in it.
 
-    def __init__(self, settings: SetSettings | None = None) -> None:
+    Args:
+        store: where agents, their order and their numbers are kept, for this set alone; None: in memory.
+    """
+
+    def __init__(self, settings: SetSettings | None = None, store: AgentStore | None = None) -> None:
         self._settings = settings or SetSettings()
+        self._store = store or MemoryAgentStore(limit=self._settings.agents)
         self._by_id: dict[str, Agent] = {}
-        self._registered: list[Agent] = []
         self._current: Agent | None = None
         self._calls: dict[int, tuple[Agent, AgentRequest]] = {}
         self._switch: set[int] = set()
@@ -137,7 +143,8 @@ class AgentSet:
     @property
     def registered(self) -> tuple[Agent, ...]:
         """In the order in which their first checks succeeded."""
-        return tuple(self._registered)
+        found = (self._by_id.get(stored.desc.agent_id) for stored in self._store.list())
+        return tuple(agent for agent in found if agent is not None)
 
     @property
     def calls_size(self) -> int:
@@ -159,16 +166,19 @@ class AgentSet:
         """
         if desc.shared_version() is None:
             return Refusal(400, "no shared protocol version: ours is 1")
-        if desc.agent_id in self._by_id:
-            return Refusal(409, "this agent id is registered already")
+        if self._store.get(desc.agent_id) is not None:
+            return TAKEN
         try:
             parse_address(desc.address)
         except InvalidInput as err:
             return Refusal(400, str(err))
         if not is_allowed:
             return NOT_THE_CALLER
-        if len(self._by_id) >= self._settings.agents:
-            return Refusal(503, f"there are {self._settings.agents} agents already")
+        match self._store.register(StoredAgent(desc)):
+            case Entry.THERE:
+                return TAKEN
+            case Entry.FULL:
+                return FULL
         self._last_registration += 1
         agent = Agent(self._last_registration, desc, caller)
         self._by_id[desc.agent_id] = agent
@@ -203,15 +213,15 @@ class AgentSet:
             return self.failed(now, number, "answered with another agent's id")
         self._end_call(number)
         effects: list[SetEffect] = []
-        if answer.sequence_number <= agent.last_number:
-            effects.append(OldNumber(agent.desc, answer.sequence_number, agent.last_number))
-        agent.last_number = max(agent.last_number, answer.sequence_number)
+        last = self._store.note(agent.desc.agent_id, answer.sequence_number) or 0
+        if answer.sequence_number <= last:
+            effects.append(OldNumber(agent.desc, answer.sequence_number, last))
         if request is AgentRequest.ID:
             agent.failed_checks = 0
             agent.check_due = now + self._settings.check_after_s
             if not agent.is_registered:
                 agent.is_registered = True
-                self._registered.append(agent)
+                self._store.confirm(agent.desc.agent_id)
                 effects.append(RegistrationEnded(agent.registration, PROTOCOL_VERSION))
         return effects + self._choose()
 
@@ -231,13 +241,13 @@ class AgentSet:
     def due(self) -> float | None:
         """When `tick` has something to do; None while nothing is to come."""
         return min(
-            (agent.check_due for agent in self._registered if agent.check_due is not None), default=None
+            (agent.check_due for agent in self._by_id.values() if agent.check_due is not None), default=None
         )
 
     def tick(self, now: float) -> list[SetEffect]:
         """Begin the checks that are due."""
         effects: list[SetEffect] = []
-        for agent in self._registered:
+        for agent in self.registered:
             if agent.check_due is not None and agent.check_due <= now:
                 agent.check_due = None
                 effects.append(self._call(agent, AgentRequest.ID))
@@ -245,7 +255,8 @@ class AgentSet:
 
     def _choose(self) -> list[SetEffect]:
         """Make the newest agent current, once the last change-over has ended."""
-        newest = self._registered[-1] if self._registered else None
+        registered = self.registered
+        newest = registered[-1] if registered else None
         if self._switch or newest is None or newest is self._current:
             return []
         previous, self._current = self._current, newest
@@ -257,12 +268,12 @@ class AgentSet:
 
     def _drop(self, agent: Agent, problem: str | None, refusal: Refusal) -> list[SetEffect]:
         del self._by_id[agent.desc.agent_id]
+        self._store.unregister(agent.desc.agent_id)
         for number in [number for number, (other, _) in self._calls.items() if other is agent]:
             self._end_call(number)
         effects: list[SetEffect] = [AgentGone(agent.registration, agent.desc, problem)]
         if not agent.is_registered:
             return [*effects, RegistrationEnded(agent.registration, refusal)]
-        self._registered.remove(agent)
         if self._current is agent:
             self._current = None
         return effects + self._choose()

@@ -42,6 +42,7 @@ SHARED_ADAPTERS = frozenset(
 """Adapters that others are built on."""
 
 GUEST_PROTOCOLS = (
+    "agent_store",
     "access",
     "bounded_json",
     "informant",
