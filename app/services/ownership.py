@@ -14,12 +14,19 @@ from functools import partial
 
 from app.cluster.lease import Lease, LeaseTimes, bucket_to_shed, buckets_to_try, fair_share
 from app.cluster.ring import BucketSet
+from app.cluster.steady_share import Share, SteadyShare
 from app.errors import StoreUnavailable, VmscalerError
 from app.ports.runtime import Clock, Concurrency, Signal
 from app.ports.store import BucketName, FencingToken, Holder, LeaseRow, LeaseStore, LeaseView
 from app.services.held_leases import HeldLeases, LeaseGuard
 
 logger = logging.getLogger(__name__)
+
+SETTLE_RENEWALS = 2
+"""Renewals for which the live workers must have stayed before buckets are handed over for them."""
+
+RETURN_S = 1.0
+"""After an outage the others are waited for so long before more than before is taken: two looks of theirs."""
 
 LOOK_EVERY_S = 0.5
 """Free buckets are looked for at least so often."""
@@ -66,7 +73,8 @@ class Ownership:
         self._seen_token = 0
         self._last_renewal_sent = float("-inf")
         self._last_view: LeaseView | None = None
-        self._has_checked_total = False
+        settle_s = SETTLE_RENEWALS * times.renew_every_s
+        self._share = SteadyShare(settle_s=settle_s, away_s=settle_s, return_s=RETURN_S)
         self._is_leaving = False
         self.problem: str | None = None
 
@@ -83,6 +91,11 @@ class Ownership:
             OwnershipLost: we don't hold it.
         """
         return self._leases.guard(bucket)
+
+    def is_draining(self) -> bool:
+        """Whether an operator wants everything handed over and nothing taken."""
+        view = self._last_view
+        return view is not None and self._holder.agent_id in view.draining
 
     def view(self) -> LeaseView | None:
         """All leases as of the last successful round; None before the first."""
@@ -101,9 +114,6 @@ class Ownership:
         """
         self.expire_overdue()
         try:
-            if not self._has_checked_total:
-                self._store.check_total(self._total)
-                self._has_checked_total = True
             if self._is_leaving:
                 self._renew_what_is_left()
             else:
@@ -112,7 +122,6 @@ class Ownership:
             if self.problem is None:
                 logger.warning("leases not renewed", extra={"reason": err.problem})
             self.problem = f"Redis gave no answer: {err.problem}"
-            self._has_checked_total = False  # it may come back without its data
             return
         if self.problem is not None:
             logger.info("leases are renewed again")
@@ -226,13 +235,13 @@ class Ownership:
             self._store.leave(self._holder)
 
     def _take_free(self, view: LeaseView) -> None:
-        share = fair_share(self._total, len(view.live_agents))
+        share = self._share_now(view)
         free = [bucket for bucket, row in view.leases.items() if self._is_free(row)]
-        tried = buckets_to_try(free, len(self._leases), share, self._holder.agent_id)
+        tried = buckets_to_try(free, len(self._leases), share.take, self._holder.agent_id)
         if tried and not self._is_leaving:
             self._acquire([BucketName(bucket) for bucket in tried])
         elif not self._releasing:
-            surplus = bucket_to_shed(self._leases.all(), share)
+            surplus = bucket_to_shed(self._leases.all(), share.keep)
             if surplus is not None:
                 self._releasing.add(BucketName(surplus))
         # Ours in Redis, but not here: given up, or taken by an answer that never came.
@@ -242,6 +251,11 @@ class Ownership:
             if bucket not in tried and view.leases[bucket].holder is not None
         }
         self._release(stray)
+
+    def _share_now(self, view: LeaseView) -> Share:
+        """What we may hold; nothing while draining, whatever the others do."""
+        steady = self._share.look(fair_share(self._total, len(view.takers)), self._clock.monotonic())
+        return Share(0, 0) if self.is_draining() else steady
 
     def _is_free(self, row: LeaseRow) -> bool:
         is_ours = row.holder is not None and row.holder.agent_id == self._holder.agent_id

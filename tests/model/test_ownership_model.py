@@ -71,7 +71,6 @@ class OwnershipMachine(RuleBasedStateMachine):
                 "round unanswered",
                 "acquire lost",
                 "acquire unanswered",
-                "check_total lost",
             ]
         ),
         question_s=st.sampled_from([0.0, 0.3, 3.0]),

@@ -7,7 +7,7 @@ import pytest
 from app.cluster.lease import LeaseTimes
 from app.cluster.ring import bucket_names
 from app.errors import ConfigurationError, OwnershipLost, StoreUnavailable
-from app.ports.store import BucketName, FencingToken
+from app.ports.store import BucketName, FencingToken, Holder
 from app.services.ownership import LOOK_EVERY_S
 from tests.fakes.clock import FakeClock
 from tests.fakes.leases import MemoryLeases
@@ -267,10 +267,12 @@ def test_a_lease_that_goes_during_its_hand_over_is_not_released_for_the_new_owne
         ann.ownership.expire_overdue()
 
     ann.while_releasing = sleep_through
-    bob.ownership.step()
-    ann.round()
+    while all(what != "releasing" for what, _ in ann.notes):
+        bob.ownership.step()
+        fleet.clock.advance(LOOK_EVERY_S)
+        ann.round()
     assert ann.begun == {}
-    bob.round()
+    fleet.run(bob, seconds=2)
     assert bob.ownership.held() == NAMES
 
 
@@ -310,8 +312,74 @@ def test_holders_keep_their_buckets_when_redis_loses_everything(fleet: Fleet) ->
 
 
 def test_another_number_of_buckets_is_refused_before_anything_is_taken(fleet: Fleet) -> None:
-    fleet.worker("ann").round()
-    other = fleet.worker("bob", total=TOTAL * 2)
+    store = MemoryLeases(fleet.clock, bucket_names(TOTAL * 2), duration_s=TIMES.duration_s)
+    store.total = str(TOTAL)
+    other = Owner("bob", store, fleet.clock, TOTAL * 2, TIMES)
     with pytest.raises(ConfigurationError):
         other.round()
     assert other.ownership.held() == frozenset()
+
+
+def test_work_ends_when_another_number_of_buckets_comes_into_force(fleet: Fleet) -> None:
+    ann = fleet.worker("ann")
+    ann.round()
+    fleet.store.total = f"{TOTAL}>{2 * TOTAL}"
+    for _ in range(round(TIMES.give_up_after_s / LOOK_EVERY_S) + 1):
+        with pytest.raises(ConfigurationError):
+            ann.round()
+        fleet.clock.advance(LOOK_EVERY_S)
+    assert ann.ownership.held() == frozenset()
+    assert ann.begun == {}
+
+
+def test_a_worker_that_drains_hands_over_everything_and_takes_nothing(fleet: Fleet) -> None:
+    ann, bob, cyd = fleet.worker("ann"), fleet.worker("bob"), fleet.worker("cyd")
+    fleet.run(ann, bob, cyd, seconds=20)
+    fleet.store.draining.add("bob")
+    held = []
+    bob.while_releasing = lambda bucket: held.append(len(bob.ownership.held()))
+    before = len(bob.ownership.held())
+    fleet.run(ann, bob, cyd, seconds=5)
+    assert bob.ownership.is_draining()
+    assert bob.ownership.held() == frozenset()
+    assert held == list(range(before))[::-1]
+    assert sorted(len(worker.ownership.held()) for worker in (ann, cyd)) == [4, 4]
+    cyd.ownership.release_all()
+    fleet.run(ann, bob, seconds=5)
+    assert ann.ownership.held() == NAMES
+    fleet.store.draining.clear()
+    fleet.run(ann, bob, seconds=10)
+    assert len(ann.ownership.held()) == len(bob.ownership.held()) == 4
+
+
+def test_a_lone_worker_that_drains_leaves_the_buckets_free(fleet: Fleet) -> None:
+    ann = fleet.worker("ann")
+    ann.round()
+    fleet.store.draining.add("ann")
+    fleet.run(ann, seconds=6)
+    assert ann.ownership.held() == frozenset()
+    assert all(row.holder is None for row in fleet.store.view().leases.values())
+
+
+def test_a_worker_that_comes_and_goes_quickly_is_handed_nothing(fleet: Fleet) -> None:
+    ann = fleet.worker("ann")
+    ann.round()
+    for turn in range(10):
+        fleet.run(ann, fleet.worker(f"bob-{turn}"), seconds=3)
+        fleet.store.leave(Holder("", f"bob-{turn}"))
+        fleet.run(ann, seconds=2)
+    assert ("releasing", next(iter(NAMES))) not in ann.notes
+    assert ann.ownership.held() == NAMES
+
+
+def test_who_is_back_first_after_an_outage_takes_its_share_only(fleet: Fleet) -> None:
+    ann, bob = fleet.worker("ann"), fleet.worker("bob")
+    fleet.run(ann, bob, seconds=10)
+    fleet.store.is_away = True
+    fleet.run(ann, bob, seconds=30)
+    fleet.store.is_away = False
+    ann.round()
+    assert len(ann.ownership.held()) == 4
+    fleet.run(bob, ann, seconds=10)
+    assert len(ann.ownership.held()) == len(bob.ownership.held()) == 4
+    assert not [bucket for what, bucket in ann.notes if what == "releasing"][4:]
