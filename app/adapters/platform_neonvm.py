@@ -36,6 +36,9 @@ from app.protocols.virtual_machine import (
 MAX_TAKEN = 1_000
 """Events of one answer; a caller that gets as many asks again at once."""
 
+READ_AT_ONCE = 50
+"""Objects of a list that are read between two switches: 2 ms."""
+
 TOLD_FAILURES = 3
 """Tries in a row to begin a watch, after which its failure is told."""
 
@@ -158,11 +161,20 @@ class NeonvmPlatform:
         ]
         items = [item for watch in self._watches for item in watch.read_all()]
         self._known = {}
-        self._cursor = Cursor(str(uuid.uuid4()))
-        change = self._fold(self._cursor, [WatchEvent(Kind.ADDED, item) for item in items])
+        cursor = Cursor(str(uuid.uuid4()))
+        updated: list[VirtualMachine] = []
+        unreadable: list[tuple[str, str]] = []
+        for start in range(0, len(items), READ_AT_ONCE):
+            part = items[start : start + READ_AT_ONCE]
+            change = self._fold(cursor, [WatchEvent(Kind.ADDED, item) for item in part])
+            updated += change.updated
+            unreadable += change.unreadable
+            # Others' turn: a whole fleet takes a third of a second.
+            time.sleep(0)
+        self._cursor = cursor
         for watch in self._watches:
             watch.follow()
-        return InventoryChange(change.cursor, True, change.updated, (), change.unreadable)
+        return InventoryChange(cursor, True, tuple(updated), (), tuple(unreadable))
 
     def _gather(self, wait_s: float) -> list[WatchEvent]:
         found: list[WatchEvent] = []
