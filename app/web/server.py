@@ -134,19 +134,21 @@ class _Server(WSGIServer):  # type: ignore[misc]  # gevent has no types
     def wrap_socket_and_handle(self, client_socket: Any, address: Any) -> None:
         """See `StreamServer.wrap_socket_and_handle`; whoever does not speak TLS is hung up on."""
         timeout = gevent.Timeout(self.handshake_s)
+        # Not as part of wrapping: a handshake that runs out of time there leaves a socket that nobody closes.
+        try:
+            secure = self.wrap_socket(client_socket, do_handshake_on_connect=False, **self.ssl_args)
+        except OSError:
+            return  # The client has gone again.
         try:
             with timeout:
-                secure = self.wrap_socket(client_socket, **self.ssl_args)
+                secure.do_handshake()
+            self.handle(secure, address)
         except gevent.Timeout as caught:
             if caught is not timeout:
                 raise
             logger.debug("no TLS handshake in time")
-            return
         except OSError as err:
-            logger.debug("no TLS handshake", extra={"reason": str(err)[:200]})
-            return
-        try:
-            self.handle(secure, address)
+            logger.debug("no TLS", extra={"reason": str(err)[:200]})
         finally:
             secure.close()
 

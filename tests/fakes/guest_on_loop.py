@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -40,6 +41,7 @@ class GuestOnLoop:
         agent_addresses: AllowedAddresses | None = None,
         hooks: tuple[Hook | None, Hook | None] = (None, None),
         cpus: CpuSwitch | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.used_bytes = GIB
         self.is_readable = True
@@ -53,9 +55,9 @@ class GuestOnLoop:
             self.agents, self.workload, metrics_port=lambda: 9100, agent_addresses=agent_addresses
         )
         routes = Routes(access or Access(), protected, self.monitor, informant, cpus, has_metrics=True)
-        self.server = Server(routes.handle, limits=Limits(respond_s=60))
+        self.server = Server(routes.handle, limits=Limits(respond_s=60), tls=tls)
         self.port = self.run(self.server.start("127.0.0.1", 0))[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http{'' if tls is None else 's'}://127.0.0.1:{self.port}"
         self._sampling = asyncio.run_coroutine_threadsafe(
             self.workload.sample_forever(self.monitor.ask_for_memory), self._loop
         )

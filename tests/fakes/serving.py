@@ -10,17 +10,20 @@ from typing import Any
 
 import gevent
 
+from app.web.protection import Protection
 from app.web.server import Limits, WebServer
 
 
 @contextmanager
-def served(application: Any, limits: Limits | None = None) -> Iterator[int]:
+def served(
+    application: Any, limits: Limits | None = None, protection: Protection | None = None
+) -> Iterator[int]:
     """The port on which `application` is served on loopback while the block runs."""
     started = threading.Event()
     parts: dict[str, Any] = {}
 
     def serve() -> None:
-        server = WebServer(application, "127.0.0.1", 0, limits=limits)
+        server = WebServer(application, "127.0.0.1", 0, limits=limits, protection=protection)
         server.start()
         parts["port"] = server.port
         ended = gevent.event.Event()
