@@ -226,13 +226,15 @@ class Ownership:
                 self._leases.renew(lease, sent)
             else:
                 self._let_go(bucket, "Redis has another holder, or the lease has expired")
+        if self._is_leaving:
+            # This round may have come after we left, if it was under way then: its heartbeat is taken back.
+            self._store.leave(self._holder)
         return view
 
     def _renew_what_is_left(self) -> None:
-        """While handing over at shutdown: a round's heartbeat is taken back, nothing is taken."""
+        """While handing over at shutdown nothing is taken."""
         if len(self._leases) and self._is_renewal_due(self._clock.monotonic()):
             self._round()
-            self._store.leave(self._holder)
 
     def _take_free(self, view: LeaseView) -> None:
         share = self._share_now(view)
