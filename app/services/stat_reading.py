@@ -83,11 +83,25 @@ class StatReading:
         self._readings: dict[BucketName, _Reading] = {}
         self.unreadable = 0
 
-    def begin(self, bucket: BucketName, token: FencingToken) -> None:
-        """The bucket is ours under this token: read what waits, from the start."""
+    def begin(self, bucket: BucketName, token: FencingToken, ready: Callable[[], None]) -> None:
+        """The bucket is ours under this token: read what waits, from the start.
+
+        Args:
+            ready: lets the bucket's stats be processed here; called once the oldest of those that wait stand
+                before newer ones that come in here, which would make them late.
+        """
         self.end(bucket)
-        self._readings[bucket] = _Reading(bucket, token, self._go_on_soon)
-        self._concurrency.spawn(f"read stats of {bucket}", lambda: self.read(bucket))
+        reading = self._readings[bucket] = _Reading(bucket, token, self._go_on_soon)
+        reading.is_busy = True
+        try:
+            self._read_page(reading)
+        except StoreUnavailable as err:
+            logger.debug("stats not read", extra={"bucket": bucket, "reason": err.problem})
+        finally:
+            reading.is_busy = False
+        if reading.is_current:
+            ready()
+            self._concurrency.spawn(f"read stats of {bucket}", lambda: self.read(bucket))
 
     def end(self, bucket: BucketName) -> None:
         """The bucket is no longer ours; what was read and has no fate stays in its queue."""
@@ -127,16 +141,17 @@ class StatReading:
             for entry in reading.entries:
                 if entry.is_returned and entry.stat is not None:
                     entry.is_returned = not self._forwarder.receive(entry.stat, entry)
-            # The other half of the room is the intake's.
-            count = min(self._forwarder.room // 2, PAGE)
-            if count <= 0:
+            if not self._read_page(reading):
                 return
-            found = self._queue.read(reading.bucket, len(reading.entries), count)
-            for raw in found:
-                if not reading.is_current or not self._take(reading, raw):
-                    return
-            if len(found) < count:
-                return
+
+    def _read_page(self, reading: _Reading) -> bool:
+        """Hand over as many as there is room for; whether there may be more."""
+        # The other half of the room is the intake's.
+        count = min(self._forwarder.room // 2, PAGE)
+        if count <= 0:
+            return False
+        found = self._queue.read(reading.bucket, len(reading.entries), count)
+        return all(reading.is_current and self._take(reading, raw) for raw in found) and len(found) == count
 
     def _take(self, reading: _Reading, raw: bytes) -> bool:
         """One entry; whether the next may follow."""

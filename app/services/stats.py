@@ -94,8 +94,7 @@ class Stats:
 
     def acquired(self, bucket: BucketName, token: FencingToken) -> None:
         """Our bucket from now on, its runners have begun."""
-        self._watch.acquired(bucket)
-        self._reading.begin(bucket, token)
+        self._reading.begin(bucket, token, lambda: self._watch.acquired(bucket))
 
     def lost(self, bucket: BucketName) -> None:
         """No longer ours; what waits stays in its queue."""
