@@ -1,4 +1,4 @@
-"""One suite for every platform: the fake and the simulated fleet must behave alike."""
+"""One suite for every platform: the fake, the simulated fleet, NeonVM and QEMU must behave alike."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from app.ports.store import FencingToken
 from app.ports.vm import VirtualMachine, VmKey
 from tests.fakes.neonvm_cluster import VMS, NeonvmCluster
 from tests.fakes.platform import FakePlatform
+from tests.fakes.qemu_fleet import QemuFleet
+from tests.fakes.qemu_machine import FakeMachine
 from tests.fleet_process import FleetProcess, until
 
 _TIMEOUT_S = 30.0
@@ -81,13 +83,30 @@ def _neonvm(kubeconfig: str) -> Iterator[_Subject]:
         cluster.close()
 
 
-@pytest.fixture(params=["fake", "sim", "neonvm"])
+def _qemu(directory: Path) -> Iterator[_Subject]:
+    with QemuFleet(directory, "a", "b", "c") as fleet:
+
+        def machine(key: VmKey) -> FakeMachine:
+            return fleet.qemus[key.partition("/")[2]].machine
+
+        yield _Subject(
+            fleet.platform,
+            fleet.delete,
+            lambda key: setattr(machine(key), "is_refusing", True),
+            lambda key: setattr(machine(key), "is_applying", False),
+        )
+
+
+@pytest.fixture(params=["fake", "sim", "neonvm", "qemu"])
 def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[_Subject]:
     if request.param == "fake":
         yield _fake()
         return
     if request.param == "neonvm":
         yield from _neonvm(str(tmp_path / "kubeconfig"))
+        return
+    if request.param == "qemu":
+        yield from _qemu(tmp_path)
         return
     fleet = FleetProcess(vms=3)
     platform = SimPlatform(fleet.url)

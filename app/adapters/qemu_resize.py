@@ -1,0 +1,219 @@
+"""One resize of a VM: from what it is to what is asked, CPU and memory each for itself.
+
+It is a reconciliation: it goes by what the VM is now, not by what was asked before, so that doing it again is
+harmless, and a VM that has rebooted is brought back. Memory grows before CPUs change, and shrinks after.
+
+A shrink goes on only while we watch it: when the guest runs short, when it hangs, when time is up, QEMU is
+told to stay where it is. What was not reached is seen in the observed size, and asked for again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from app.adapters.qemu_cpu import whole_cpus
+from app.adapters.qemu_guest import GuestMemory
+from app.adapters.qemu_machine import GuestWord, QemuMachine, Sight, is_moving
+from app.adapters.qemu_memory import MemoryState
+from app.adapters.qemu_note import Note, read_note, write_note
+from app.adapters.qmp import QmpSession, qmp_session
+from app.core.resources import Resources
+from app.errors import PeerError, PeerRefused, PeerTimedOut, PeerUnreachable
+from app.ports.store import FencingToken
+from app.ports.vm import VirtualMachine
+
+logger = logging.getLogger(__name__)
+
+GUEST_LIMIT_S = 3.0
+"""For the guest's numbers before a resize; a scrape takes 25 to 100 ms under TCG."""
+CPU_LIMIT_S = 15.0
+"""For CPUs to go on or off; 0.05 s each, more under load."""
+SHRINK_LIMIT_S = 8.0
+"""For which a shrink is watched; 512 MiB take 1 to 4 s."""
+LOOK_EVERY_S = 0.25
+SPARE_BYTES = 48 * 1024 * 1024
+"""What a shrink leaves available at least, and a tenth of what is in use."""
+_RESERVE_S = 0.5
+
+
+class Resize:
+    """One call of `apply_size`.
+
+    Args:
+        vm: as the caller knows it; its `use` is the basis.
+        timeout_s: for all of it.
+    """
+
+    def __init__(
+        self,
+        machine: QemuMachine,
+        vm: VirtualMachine,
+        target: Resources,
+        token: FencingToken,
+        timeout_s: float,
+    ) -> None:
+        self._machine = machine
+        self._vm = vm
+        self._target = target
+        self._token = int(token)
+        self._deadline = time.monotonic() + timeout_s
+        self._goal = target.mem * machine.slot_bytes
+        self._problems: list[PeerError] = []
+        self._floor: int | None = None
+
+    def run(self) -> None:
+        """Do it.
+
+        Raises:
+            PeerRefused: nothing changed: an older token (409), another basis (412), out of bounds (422), not
+                running or migrating (423), or QEMU and guest refused all that was asked.
+            PeerTimedOut: it may have taken effect.
+            PeerUnreachable: nothing changed.
+        """
+        word = self._machine.ask_guest(timeout_s=min(GUEST_LIMIT_S, self._left() / 2))
+        with qmp_session(self._machine.address, timeout_s=self._left()) as session:
+            sight = self._check(session, word)
+            use = None if sight.note is None or sight.note.use is None else sight.use
+            # The token first: whoever comes with an older one from here on is refused.
+            write_note(session, Note(self._token, use, self._machine.slot_bytes))
+            done = self._step("memory", lambda: self._grow(session, sight.memory))
+            done += self._step("CPU", lambda: self._set_cpus(session, sight))
+            done += self._step("memory", lambda: self._begin_shrink(session, sight.memory, word))
+            if done == 0 and self._problems:
+                raise self._worst()
+            write_note(session, Note(self._token, self._target, self._machine.slot_bytes))
+        if self._floor is not None:
+            self._watch_shrink(self._floor)
+        self._tell()
+
+    def _check(self, session: QmpSession, word: GuestWord) -> Sight:
+        """What the VM is, if the caller may change it."""
+        peer = session.peer
+        if is_moving(session):
+            raise PeerRefused(peer, "the VM is migrating", code=423)
+        sight = self._machine.see(session, word, is_migrating=False)
+        if sight.note is not None and self._token < sight.note.token:
+            raise PeerRefused(peer, "an older token than one seen: another worker owns this VM", code=409)
+        if sight.use is None:
+            raise word.problem or PeerUnreachable(peer, "its size is not known")
+        if self._vm.use != sight.use:
+            raise PeerRefused(peer, "another size was asked for meanwhile", code=412)
+        if self._target.has_field_above(self._vm.max.max(sight.use)) or self._target.has_field_below(
+            self._vm.min.min(sight.use)
+        ):
+            raise PeerRefused(peer, "the size is out of the VM's bounds", code=422)
+        return sight
+
+    def _step(self, subject: str, act: Callable[[], bool]) -> int:
+        """1 if something was asked for; a problem is noted, and the other steps go on."""
+        try:
+            return 1 if act() else 0
+        except PeerError as err:
+            self._problems.append(err)
+            extra = {"vm": self._vm.key, "step": subject, "reason": str(err)}
+            logger.warning("step of a resize failed", extra=extra)
+            return 0
+
+    def _grow(self, session: QmpSession, state: MemoryState) -> bool:
+        """Ask for more, or for just what is there if something else was asked for before."""
+        if self._goal < state.actual:
+            return False
+        if self._goal > state.most:
+            raise PeerRefused(session.peer, f"it was started with room for {state.most >> 20} MiB only")
+        if self._goal == state.requested:
+            return False
+        self._machine.memory.request(session, state, self._goal)
+        return True
+
+    def _set_cpus(self, session: QmpSession, sight: Sight) -> bool:
+        if sight.observed is None and self._machine.guest is not None:
+            raise PeerUnreachable(self._machine.guest.peer, "the guest does not answer")
+        limit_s = min(CPU_LIMIT_S, self._left() - _RESERVE_S)
+        self._machine.cpu.apply(session, sight.running, self._target.cpu, timeout_s=limit_s)
+        if self._machine.cpu.is_rounded(self._target.cpu):
+            extra = {"vm": self._vm.key, "milli_cpu": self._target.cpu, "cpus": whole_cpus(self._target.cpu)}
+            logger.info("CPU rounded up to whole ones, there is no quota", extra=extra)
+        return sight.observed is None or sight.observed.cpu != self._target.cpu
+
+    def _begin_shrink(self, session: QmpSession, state: MemoryState, word: GuestWord) -> bool:
+        """Ask for less, but never for less than the guest needs."""
+        if self._goal >= state.actual:
+            return False
+        if word.problem is not None:
+            raise PeerUnreachable(
+                session.peer, f"no shrink while the guest is silent: {word.problem.problem}"
+            )
+        lowest = max(self._goal, state.least)
+        if word.memory is not None:
+            spare = spare_bytes(word.memory)
+            lowest = max(lowest, state.actual - max(word.memory.available - spare, 0))
+        lowest = state.least + -(-(lowest - state.least) // state.block) * state.block
+        if lowest >= state.actual:
+            raise PeerRefused(session.peer, "the guest needs the memory that it has")
+        self._machine.memory.request(session, state, lowest)
+        self._floor = lowest
+        return True
+
+    def _watch_shrink(self, lowest: int) -> None:
+        """Until it is done; whatever goes wrong, no less than what is stays asked for."""
+        until = min(time.monotonic() + SHRINK_LIMIT_S, self._deadline - _RESERVE_S)
+        problem = ""
+        while not problem:
+            time.sleep(LOOK_EVERY_S)
+            is_over = time.monotonic() >= until
+            try:
+                memory = (
+                    None
+                    if is_over or self._machine.page is None
+                    else self._machine.page.memory(
+                        timeout_s=max(min(GUEST_LIMIT_S, until - time.monotonic()), 0.001)
+                    )
+                )
+            except PeerError as err:
+                memory, problem = None, f"the guest is silent: {err.problem}"
+            if memory is not None and memory.available < spare_bytes(memory) // 2:
+                problem = "the guest runs short of memory"
+            elif is_over:
+                problem = "not complete in time"
+            try:
+                if self._is_shrunk(lowest, is_ending=bool(problem)):
+                    return
+            except PeerError as err:
+                problem = err.problem
+        extra = {"vm": self._vm.key, "reason": problem, "wanted_mib": lowest >> 20}
+        logger.warning("shrink stopped", extra=extra)
+
+    def _is_shrunk(self, lowest: int, *, is_ending: bool) -> bool:
+        """Whether it is done, or not ours any more; ends it where it stands if asked to."""
+        with qmp_session(self._machine.address, timeout_s=max(self._left(), _RESERVE_S)) as session:
+            note = read_note(session)
+            if note is None or note.token != self._token or note.use != self._target:
+                return True
+            state = self._machine.memory.read(session)
+            if state.actual <= lowest:
+                return True
+            if is_ending:
+                self._machine.memory.request(session, state, state.actual)
+            return False
+
+    def _worst(self) -> PeerError:
+        """What is raised when nothing was done: rather that it may have been done than that it was not."""
+        for problem in self._problems:
+            if isinstance(problem, PeerTimedOut):
+                return problem
+        return self._problems[0]
+
+    def _tell(self) -> None:
+        if self._problems:
+            extra = {"vm": self._vm.key, "reason": "; ".join(str(each) for each in self._problems)[:300]}
+            logger.warning("resize accepted in part", extra=extra)
+
+    def _left(self) -> float:
+        return max(self._deadline - time.monotonic(), 0.001)
+
+
+def spare_bytes(memory: GuestMemory) -> int:
+    """What must stay available in the guest when it shrinks."""
+    return max(SPARE_BYTES, (memory.total - memory.available) // 10)
