@@ -46,6 +46,7 @@ def pause_command(
     access = fleet_access(context)
     author = this_author(reason)
     if name is None:
+        access.inspection.check_total()
         done = access.instructing.pause_all(access.inspection.buckets, for_ms=for_ms, author=author)
     else:
         key = access.inspection.resolve(name)
@@ -73,6 +74,7 @@ def resume_command(
     access = fleet_access(context)
     author = this_author(reason)
     if name is None:
+        access.inspection.check_total()
         done = access.instructing.resume_all(access.inspection.buckets, author)
     else:
         key = access.inspection.resolve(name)

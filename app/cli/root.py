@@ -21,6 +21,7 @@ from app.protocols.printable import printable
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "bucket": ("app.cli.bucket:bucket_command", "Print the bucket of VM keys, and its holder."),
+    "buckets": ("app.cli.buckets:buckets_group", "Change the number of buckets."),
     "config": ("app.cli.config:config_group", "Check and show the configuration."),
     "demo": ("app.cli.demo:demo_command", "Run everything on this machine, with simulated VMs, and watch."),
     "events": ("app.cli.events:events_command", "Print the audit trail of a VM."),

@@ -98,9 +98,9 @@ class Inspection:
         Raises:
             UsageError: none or several, with the candidates; or another number of buckets is in force.
         """
+        self.check_total()
         if "/" in name and VmKey(name) in self._sources.states.load(self.bucket_of(VmKey(name))):
             return VmKey(name)
-        self.check_total()
         return resolve_name(name, self.keys())
 
     def fleet_view(self) -> FleetView:
