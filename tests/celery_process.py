@@ -36,15 +36,16 @@ class CeleryProcess:
 
     Args:
         arguments: after `celery -A workers`, as `("beat",)`.
+        app: in place of `workers`.
     """
 
-    def __init__(self, config: Path, log: Path, *arguments: str) -> None:
+    def __init__(self, config: Path, log: Path, *arguments: str, app: str = "workers") -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("VMSCALER_")}
         environment |= {"CONFIG_PATH": str(config), "PYTHONUNBUFFERED": "1"}
         self._log = log
         with log.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "celery", "-A", "workers", *arguments],
+                [sys.executable, "-m", "celery", "-A", app, *arguments],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -71,6 +72,11 @@ class CeleryProcess:
     def log(self) -> str:
         """All that it has written."""
         return self._log.read_text(errors="replace")
+
+    def web_address(self) -> str:
+        """Where a worker's HTTP server listens."""
+        self.wait_for("HTTP server listens")
+        return self.log().partition("HTTP server listens address=")[2].split()[0]
 
     def wait_for(self, text: str, times: int = 1) -> None:
         """Wait until it has written this text so often; fails when it ends before."""

@@ -41,7 +41,7 @@ def broker_tls(redis: RedisSettings) -> dict[str, Any] | None:
     return tls_options(redis) if redis.is_tls else None
 
 
-def transport_options(settings: Settings, default_prefix: str, *, with_password: bool) -> dict[str, object]:
+def transport_options(settings: Settings, *, with_password: bool) -> dict[str, object]:
     """Options of kombu's Redis transport, and with passwords what Flower's client needs beside them.
 
     `ack_emulation` off: nothing here rests on redelivery, which does not work under gevent, and it triples
@@ -58,8 +58,8 @@ def transport_options(settings: Settings, default_prefix: str, *, with_password:
     }
     if with_password and settings.redis.is_sentinel:
         options |= _sentinel_options(settings.redis)
-    if settings.key_prefix != default_prefix:
-        options["global_keyprefix"] = f"{settings.key_prefix}:"
+    if settings.broker_prefix:
+        options["global_keyprefix"] = settings.broker_prefix
     return options
 
 

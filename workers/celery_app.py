@@ -11,17 +11,15 @@ from celery.signals import setup_logging
 
 from app.adapters.log_lines import configure_logging
 from app.config import Settings, load_settings
-from app.config.redis_section import DEFAULT_PREFIX
 from app.errors import ConfigurationError
+from app.ports.runtime import SHARED_QUEUE
 from app.services.agent_settings import MAX_SCALING_TASKS
 from workers.broker import broker_tls, broker_url, transport_options
 from workers.consumer import NOISY, use_sturdy_remote_control
 from workers.flower import configure_flower, is_flower
 from workers.steps import AgentStep, QueuesStep
 from workers.transport import use_sturdy_transport
-
-SHARED_QUEUE = "vmscaler"
-"""The queue that every worker consumes beside those of its buckets."""
+from workers.watchdog import WatchdogStep
 
 SHORTEST_BEAT_S = 0.05
 
@@ -70,9 +68,7 @@ def _make(settings: Settings) -> Celery:
         # A full or read-only Redis refuses what the consumer asks at its start: that is to be tried again.
         broker_channel_error_retry=True,
         worker_consumer="workers.consumer:SturdyConsumer",
-        broker_transport_options=transport_options(
-            settings, DEFAULT_PREFIX, with_password=is_shown_by_flower
-        ),
+        broker_transport_options=transport_options(settings, with_password=is_shown_by_flower),
         broker_pool_limit=10,
         beat_scheduler="workers.beat.AnnouncingScheduler",
         beat_max_loop_interval=1,
@@ -93,6 +89,7 @@ def _make(settings: Settings) -> Celery:
         configure_flower(celery, buckets, os.environ)
     celery.vmscaler_settings = settings
     celery.steps["worker"].add(AgentStep)
+    celery.steps["worker"].add(WatchdogStep)
     celery.steps["consumer"].add(QueuesStep)
     return celery
 

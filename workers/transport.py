@@ -123,6 +123,7 @@ def _watched(connection_class: type[Any], channel: Any) -> type[Any]:
 
     class Watched(connection_class):  # type: ignore[misc]
         def disconnect(self, *args: Any, **options: Any) -> None:
+            """See redis-py; the poller forgets the socket."""
             super().disconnect(*args, **options)
             if channel._registered:
                 channel._on_connection_disconnect(self)

@@ -7,6 +7,7 @@ from app.adapters.redis_connection import RedisConnection
 from app.adapters.redis_intents import RedisIntents
 from app.adapters.redis_keys import RedisKeys
 from app.adapters.redis_leases import RedisLeases
+from app.adapters.redis_queues import RedisQueues
 from app.adapters.redis_recordings import RedisRecordings
 from app.adapters.redis_state import RedisState
 from app.adapters.redis_stats import RedisStats
@@ -33,6 +34,7 @@ class Stores:
         self.intents = RedisIntents(connection, keys)
         self.recordings = RedisRecordings(connection, keys)
         self.ticks = RedisTicks(connection, keys)
+        self.queues = RedisQueues(connection, settings.broker_prefix)
         self.stats = RedisStats(connection, keys)
         self.leases = RedisLeases(
             connection, keys, self.names, duration_s=settings.ownership.lease_duration_seconds

@@ -14,6 +14,7 @@ from app.bootstrap.informants import build_informants
 from app.bootstrap.peers import build_metrics_pages, build_monitor_dialer, build_scheduler_client
 from app.bootstrap.platform import build_platform, build_scheduler_watch
 from app.bootstrap.stores import Stores
+from app.bootstrap.worker_progress import watch_progress
 from app.bootstrap.worker_stats import build_stats, connect_stats
 from app.bootstrap.worker_web import WorkerWeb
 from app.cluster.lease import LeaseTimes, format_identity
@@ -141,7 +142,9 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue, bell: StatBel
     stats = build_stats(settings, stores, holder, bell, (clock, concurrency))
     connect_stats(stats, settings, clock, ownership, (supervisor, scaling))
     agent.forward_stats(stats)
-    agent.serve(WorkerWeb(settings, worker, stats))
+    web = WorkerWeb(settings, worker, stats)
+    agent.serve(web)
+    watch_progress(settings, stores, agent, web)
     informants = build_informants(settings, worker, clock, concurrency)
     if informants is not None:
         agent.register_with(informants)

@@ -24,9 +24,10 @@ from app.config.own_sections import (
     RecordingSettings,
     WebSettings,
 )
-from app.config.redis_section import RedisSettings
+from app.config.redis_section import DEFAULT_PREFIX, RedisSettings
 from app.config.security_section import SecuritySettings
 from app.config.stats_section import StatsSettings
+from app.config.watchdog_section import WatchdogSettings
 from app.core.model import CoreConfig, Millis, ScalingConfig
 
 Source = Literal["default", "file", "environment"]
@@ -51,6 +52,7 @@ class FileSettings(Section):
     recording: RecordingSettings = setting(RecordingSettings(), "recordings to files")
     security: SecuritySettings = setting(SecuritySettings(), "who may talk to us")
     web: WebSettings = setting(WebSettings(), "our HTTP endpoints")
+    watchdog: WatchdogSettings = setting(WatchdogSettings(), "ends a worker that is stuck")
     stats: StatsSettings = setting(StatsSettings(), "stats that VMs push")
 
 
@@ -71,6 +73,11 @@ class Settings(FileSettings):
         if self.platform.node_bound and self.env.node_name:
             return f"{self.redis.prefix}:{self.env.node_name}"
         return self.redis.prefix
+
+    @property
+    def broker_prefix(self) -> str:
+        """What stands before Celery's own keys: nothing, unless the fleet has a prefix of its own."""
+        return "" if self.key_prefix == DEFAULT_PREFIX else f"{self.key_prefix}:"
 
     def core_config(self) -> CoreConfig:
         """The decision core's part, waits in milliseconds."""

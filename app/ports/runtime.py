@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NewType, Protocol
 
 from app.core.model import Millis
@@ -70,6 +70,22 @@ class Concurrency(Protocol):
 
     def sleep(self, seconds: float) -> None:
         """Let others run for that long."""
+        ...
+
+
+SHARED_QUEUE = "vmscaler"
+"""The task queue that every worker consumes beside those of its buckets."""
+
+
+class QueueLengths(Protocol):
+    """Says how much waits in task queues."""
+
+    def waiting(self, names: Iterable[str]) -> int:
+        """Messages in all these queues together, those included whose time is over.
+
+        Raises:
+            StoreUnavailable: no answer.
+        """
         ...
 
 

@@ -23,6 +23,7 @@ from app.services.executors import Executors
 from app.services.informants import Informants
 from app.services.ownership import Ownership
 from app.services.polling import Polling
+from app.services.progress import Progress
 from app.services.recording import Recordings, is_recording
 from app.services.runner import Runner
 from app.services.scaling import Scaling
@@ -88,6 +89,7 @@ class Agent:
         self._informants: Informants | None = None
         self._stats: Stats | None = None
         self._endpoint: Endpoint | None = None
+        self.progress: Progress | None = None
         self._seen: dict[BucketName, int] = {}
         self._polls_of: dict[BucketName, int] = {}
         self._queues_changed: Callable[[], None] = lambda: None
@@ -125,6 +127,10 @@ class Agent:
         """Run our HTTP server; called once by bootstrap, or not at all."""
         self._endpoint = endpoint
 
+    def watch(self, progress: Progress) -> None:
+        """Keep account of our own progress; called once by bootstrap, or not at all."""
+        self.progress = progress
+
     # --- life ---------------------------------------------------------------------------------------------
 
     def start(self, queues_changed: Callable[[], None]) -> None:
@@ -146,6 +152,8 @@ class Agent:
             jobs["stats"] = partial(self._stats.run, self._stop)
         if self._endpoint is not None:
             jobs["endpoint"] = partial(self._endpoint.run, self._stop)
+        if self.progress is not None:
+            jobs["progress"] = partial(self.progress.run, self._stop)
         self._jobs = [
             self._concurrency.spawn(name, partial(self._keep_running, name, run))
             for name, run in jobs.items()
@@ -341,6 +349,8 @@ class Agent:
             problems.append(self._informants.problem)
         if self._stats is not None:
             problems += self._stats.problems()
+        if self.progress is not None:
+            problems += self.progress.problems()
         if self._endpoint is not None and self._endpoint.problem:
             problems.append(self._endpoint.problem)
         left_alone = self.supervisor.left_alone()
