@@ -88,6 +88,7 @@ class Worker:
         states: MemoryState | None = None,
         intents: tuple[Intent, ...] = (),
         informants: Informants | None = None,
+        is_ready: bool = True,
     ) -> None:
         clock, concurrency = SystemClock(), GreenConcurrency()
         self.log: list[str] = []
@@ -141,7 +142,8 @@ class Worker:
         self.supervisor.inventory.take(self.platform.changes(None, wait_s=0))
         self.supervisor.acquired(BUCKET, self.guards.token)
         self.take_up(*intents)
-        self.until(lambda: all(runner.is_ready for runner in self.supervisor.runners()))
+        if is_ready:
+            self.until(lambda: all(runner.is_ready for runner in self.supervisor.runners()))
         self.settle()
 
     def take_up(self, *intents: Intent) -> None:

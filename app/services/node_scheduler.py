@@ -81,9 +81,8 @@ class NodeScheduler:
             bucket: the VM's, as its agent says: the token then counts for all of the bucket's VMs.
         """
         with self._lock:
-            answer = self._fenced(wish, bucket)
-            if answer is None:
-                answer = self._books.request(key, wish, now_ms=self._clock.wall_ms())
+            refusal = self._fenced(wish, bucket)
+            answer = refusal or self._books.request(key, wish, now_ms=self._clock.wall_ms())
         if isinstance(answer, Grant):
             self.grants += 1
         else:

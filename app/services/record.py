@@ -9,6 +9,7 @@ import json
 from dataclasses import replace
 
 from app.core.model import Millis
+from app.core.resources import resources
 from app.core.snapshot import from_snapshot, to_snapshot
 from app.core.state import State
 from app.errors import InvalidInput
@@ -19,7 +20,7 @@ from app.services.agent_settings import AgentSettings
 from app.services.audit import MAX_TEXT, size_json
 from app.services.record_version import RECORD_VERSION, parse_record
 from app.services.runner import Runner
-from app.services.tracking import Counters, Operation, Sampling
+from app.services.tracking import Awaited, Counters, Operation, Sampling
 from app.services.vector_json import actions_json
 
 
@@ -129,6 +130,7 @@ def restore_runner(
         runner.continue_from(Millis(core_now))
     last = record.get("last")
     runner.last = last if isinstance(last, dict) else None
+    runner.awaited = _awaited(record.get("operation"), settings, runner.now())
     stat_ms = record.get("stat_ms")
     runner.stat_ms = stat_ms if isinstance(stat_ms, int) else None
     counters = record.get("counters")
@@ -138,3 +140,17 @@ def restore_runner(
             if isinstance(value, int) and value >= 0:
                 setattr(runner.counters, name, value)
     return runner
+
+
+def _awaited(operation: object, settings: AgentSettings, now: Millis) -> Awaited | None:
+    """The resize under way when the record was written; None without one, or with one that was given up."""
+    match operation:
+        case {
+            "state": "resizing",
+            "to": {"cpu_m": int(cpu), "mem": int(mem)},
+            "since_ms": int(since),
+        } if cpu > 0 and mem > 0:
+            since = min(since, now)
+            until = since + round(settings.apply_timeout_s * 1000)
+            return Awaited(resources(cpu, mem), Millis(since), Millis(until))
+    return None

@@ -37,7 +37,7 @@ from app.services.audit import MAX_TEXT, AuditLog, size_json
 from app.services.leave import Leave, allowed_since, bar_of
 from app.services.recorder import Recorder
 from app.services.restraint import restrain
-from app.services.tracking import Counters, Failing, Operation, Sampling
+from app.services.tracking import Awaited, Counters, Failing, Operation, Sampling
 from app.services.why import why_text
 from app.services.wording import size_text
 
@@ -51,6 +51,7 @@ class Runner:
         plan: what may be done now; `decided` is what the core wants, whatever the operator says.
         task_until: a scaling task is queued or running until then at most.
         is_busy: its actions are being driven right now.
+        awaited: what an earlier owner asked for, while it may still come; set from the record.
         recorder: told of every event and decision while the VM is being recorded.
         informant: who is asked before each effect; None: nobody need be.
         problem: the last failure that was logged and audited; the same one is not said twice.
@@ -80,6 +81,7 @@ class Runner:
         self.sampling = Sampling()
         self.counters = Counters()
         self.operation: Operation | None = None
+        self.awaited: Awaited | None = None
         self.failing: Failing | None = None
         self.intents: dict[str, Intent] = {}
         self.plan = ActionSet()

@@ -33,7 +33,7 @@ BEGIN_AT_ONCE = 8
 """VMs of one bucket whose real size is read at the same time after a take-over."""
 
 READ_AGAIN_S = 1.0
-"""Pause before a real size that could not be read is asked for again."""
+"""Pause before a real size that could not be read, or is about to change, is asked for again."""
 
 
 class _Bucket:
@@ -334,11 +334,13 @@ class Supervisor:
             self._concurrency.spawn(f"begin VMs of {bucket}", lambda: self._begin_all(todo))
 
     def _begin_all(self, todo: deque[tuple[Runner, bool]]) -> None:
+        """Begin those whose real size is known; the others are looked at again, after all the rest."""
         while todo:
             runner, is_taken_over = todo.popleft()
-            while is_taken_over and not runner.is_closed and not self._is_real_size_told(runner):
+            if is_taken_over and not runner.is_closed and not self._is_real_size_told(runner):
                 self._concurrency.sleep(READ_AGAIN_S)
-            if not runner.is_closed:
+                todo.append((runner, is_taken_over))
+            elif not runner.is_closed:
                 runner.is_ready = True
                 self.relink(runner)
                 self._consider(runner)
@@ -359,6 +361,11 @@ class Supervisor:
                 size = self._platform.read_size(
                     runner.vm, timeout_s=guard.limit_s(self._settings.platform_timeout_s)
                 )
+            if runner.awaited is not None and runner.awaited.may_still_change(
+                size, runner.vm.use, runner.now()
+            ):
+                # The scheduler keeps what it granted for it; told of less now, it would give it to another.
+                return False
             if not runner.is_closed:
                 runner.observe(size)
         except VmscalerError as err:

@@ -8,6 +8,9 @@ from app.core.model import Millis
 from app.core.resources import Resources
 from app.ports.runtime import Monotonic
 
+WATCH_LAG_MS = 5_000
+"""How late a platform's watch may tell of a size that it has accepted."""
+
 
 @dataclass(slots=True)
 class Operation:
@@ -27,6 +30,29 @@ class Operation:
     deadline: Monotonic
     is_accepted: bool = False
     is_overdue: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """A resize that an earlier owner began and did not see the end of: it may still come.
+
+    Attributes:
+        until_ms: then it counts as not applied.
+    """
+
+    target: Resources
+    since_ms: Millis
+    until_ms: Millis
+
+    def may_still_change(self, observed: Resources, asked: Resources, now: Millis) -> bool:
+        """Whether the VM's real size may become another one without anybody asking for it again.
+
+        Args:
+            asked: what the platform says was asked of it last; it may be late in saying so.
+        """
+        if observed == self.target or now >= self.until_ms:
+            return False
+        return asked != observed or now < self.since_ms + WATCH_LAG_MS
 
 
 @dataclass(slots=True)
