@@ -12,6 +12,7 @@ from app.adapters.clock import SystemClock
 from app.adapters.green import GreenConcurrency
 from app.adapters.informants_http import InformantsHttp
 from app.ports.vm import Address
+from app.protocols.agent_store import MemoryAgentStore
 from app.protocols.informant_agent import AgentTimes
 from app.services.informant_link import InformantPeers, InformantSettings
 from app.services.informants import Informants
@@ -66,8 +67,11 @@ class AgentSide:
             lambda: str(uuid.uuid4()),
             lambda: next(jitter),
         )
-        settings = InformantSettings(times, 30.0, suspend_wait_s=30.0, suspend_limit_s=suspend_limit_s)
-        self.informants = Informants(peers, settings, "of the test")
+        settings = InformantSettings(
+            times, 30.0, suspend_wait_s=30.0, suspend_limit_s=suspend_limit_s, no_port_s=0.05
+        )
+        self.store = MemoryAgentStore()
+        self.informants = Informants(peers, settings, "of the test", self.store)
         self._stop = concurrency.signal()
         self._job = concurrency.spawn("informants", lambda: self.informants.run(self._stop))
 

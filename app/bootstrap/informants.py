@@ -10,6 +10,7 @@ from app.bootstrap.security import bearer, guest_tls, protection
 from app.config import Settings
 from app.errors import ConfigurationError
 from app.ports.runtime import Clock, Concurrency
+from app.protocols.agent_store import AgentStore
 from app.protocols.informant_agent import AgentTimes
 from app.services.informant_link import InformantPeers, InformantSettings
 from app.services.informants import Informants
@@ -21,12 +22,13 @@ ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
 
 
 def build_informants(
-    settings: Settings, worker: str, clock: Clock, concurrency: Concurrency
+    settings: Settings, worker: str, clock: Clock, concurrency: Concurrency, store: AgentStore
 ) -> Informants | None:
     """One agent for each VM that the worker will own; nothing listens yet.
 
     Args:
         worker: the worker's name; spreads the choice of ports of several workers on one host.
+        store: where the fleet's agents are listed.
 
     Raises:
         ConfigurationError: a file that `security` names can't be used, or no address can be told.
@@ -56,7 +58,7 @@ def build_informants(
     client = InformantsHttp(bearer=token, tls=guest_tls(peer, ".security.peers.informant"))
     jitter = random.Random().random  # noqa: S311 - spreads waits
     peers = InformantPeers(client, servers, clock, concurrency, lambda: str(uuid.uuid4()), jitter)
-    return Informants(peers, ours, own.ports)
+    return Informants(peers, ours, own.ports, store)
 
 
 def _told_host(settings: Settings) -> str:

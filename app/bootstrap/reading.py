@@ -9,6 +9,7 @@ from app.adapters.clock import SystemClock
 from app.bootstrap.stores import Stores
 from app.config import Settings
 from app.ports.store import BucketName
+from app.protocols.agent_store import AgentStore
 from app.services.following import Following
 from app.services.inspection import Buckets, Inspection, Sources
 from app.services.instructing import Instructing
@@ -30,6 +31,15 @@ def build_inspection(settings: Settings) -> Inspection:
     )
     buckets = Buckets(stores.names, owner=lambda key: BucketName(stores.ring.owner(key)))
     return Inspection(sources, buckets, poll_period_s=settings.metrics.seconds_between_requests)
+
+
+def build_informant_agents(settings: Settings) -> AgentStore:
+    """The listing behind `informant list`.
+
+    Raises:
+        ConfigurationError: Redis' address or its password file can't be read.
+    """
+    return Stores(settings).informant_agents
 
 
 def build_intents(settings: Settings) -> Instructing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.adapters.redis_agent_set import RedisAgentSet
 from app.adapters.redis_agents import RedisAgents
 from app.adapters.redis_connection import RedisConnection
 from app.adapters.redis_intents import RedisIntents
@@ -15,6 +16,7 @@ from app.adapters.redis_ticks import RedisTicks
 from app.cluster.ring import BucketSet
 from app.config import Settings
 from app.ports.store import BucketName
+from app.services.informant_directory import ENTRY_LIVES_S
 
 
 class Stores:
@@ -31,6 +33,7 @@ class Stores:
         self.names = tuple(BucketName(name) for name in self.ring.names)
         self.states = RedisState(connection, keys)
         self.agents = RedisAgents(connection, keys)
+        self.informant_agents = RedisAgentSet(connection, keys, ttl_s=ENTRY_LIVES_S)
         self.intents = RedisIntents(connection, keys)
         self.recordings = RedisRecordings(connection, keys)
         self.ticks = RedisTicks(connection, keys)

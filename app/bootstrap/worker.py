@@ -145,7 +145,7 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue, bell: StatBel
     web = WorkerWeb(settings, worker, stats)
     agent.serve(web)
     watch_progress(settings, stores, agent, web)
-    informants = build_informants(settings, worker, clock, concurrency)
+    informants = build_informants(settings, worker, clock, concurrency, stores.informant_agents)
     if informants is not None:
         agent.register_with(informants)
     return agent

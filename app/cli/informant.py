@@ -148,6 +148,20 @@ def downscale_command(url: PeerUrl, milli_cpu: int, memory: int, asking: Asking)
     return asking.run("downscale", str(url), ask)
 
 
+@informant_group.command("list")
+@click.option("--json", "is_json", is_flag=True, help="One JSON document.")
+@click.pass_context
+def list_command(context: click.Context, is_json: bool) -> None:
+    """The agents that this fleet's workers are towards informants (setting informant.register).
+
+    In the order of their registration: of two agents of a VM the later one is the current one.
+    """
+    # Imported here: the others need neither Redis' client nor the configuration.
+    from app.cli.informant_agents import show_agents
+
+    show_agents(context, is_json=is_json)
+
+
 def _serve_address(text: str) -> tuple[str, int]:
     """Host and port to listen on; the informant is told the host, so it must be one that it can call."""
     host, _, port = text.rpartition(":")

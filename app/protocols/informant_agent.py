@@ -94,6 +94,16 @@ class InformantAgent:
         return self._standing
 
     @property
+    def desc(self) -> AgentDesc:
+        """Who we are towards the informant."""
+        return self._desc
+
+    @property
+    def last_number(self) -> int:
+        """The highest sequence number that an answer had; 0: none yet."""
+        return self._last_number
+
+    @property
     def metrics_port(self) -> int | None:
         """Where the VM's metrics page is, as the informant said last."""
         return self._metrics_port

@@ -14,6 +14,7 @@ from app.errors import PeerError
 from app.ports.informants import AgentAnswer, AgentServer, AgentServers, InformantClient
 from app.ports.runtime import Clock, Concurrency, Signal
 from app.ports.vm import Address
+from app.protocols.agent_store import StoredAgent
 from app.protocols.informant_agent import AgentTimes, InformantAgent, Reply, Standing
 from app.protocols.printable import printable
 from app.services.runner import Runner
@@ -22,9 +23,6 @@ logger = logging.getLogger(__name__)
 
 SUSPENDED = "suspended by the informant"
 """Why nothing is begun for a VM whose informant has made another agent the current one."""
-
-NO_PORT_RETRY_S = 30.0
-"""Until a VM that goes on without its informant looks for a free port again."""
 
 MIGRATION_LOOK_S = 1.0
 """How often a VM that migrates is looked at: nothing is asked of anyone until it is there."""
@@ -37,13 +35,16 @@ class InformantSettings:
     Attributes:
         request_s: limit of a request to an informant; it checks our id meanwhile.
         suspend_wait_s: how long a `/suspend` is kept waiting for the effect in flight, at most.
-        suspend_limit_s: an answer that took longer may have been too late.
+        suspend_limit_s: an answer that took longer may have been too late; half of the informant's limit,
+            which began to count before we were asked.
+        no_port_s: until a VM that goes on without its informant looks for a free port again.
     """
 
     times: AgentTimes = field(default_factory=AgentTimes)
     request_s: float = 2.0
     suspend_wait_s: float = 15.0
-    suspend_limit_s: float = 0.2
+    suspend_limit_s: float = 0.1
+    no_port_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,16 @@ class InformantLink:
         """Whether connections to the VM are to be kept: an effect may begin, or is in flight."""
         return self.bar is None or self._agent.has_effect
 
+    @property
+    def registration(self) -> StoredAgent | None:
+        """How the agent is listed; None while it is not registered."""
+        agent = self._agent
+        if agent.standing is not Standing.REGISTERED:
+            return None
+        return StoredAgent(
+            agent.desc, f"{self.runner.settings.worker} {self.runner.key}", 0, agent.last_number
+        )
+
     def begin_effect(self) -> bool:
         """Take leave for a request to a peer about the VM's size; `end_effect` follows where it is True."""
         if self.is_without:
@@ -146,7 +157,7 @@ class InformantLink:
             return None
         rest_s = max(due - self._peers.clock.monotonic(), 0.0)
         if self.is_without:
-            return NO_PORT_RETRY_S
+            return self._settings.no_port_s
         return max(rest_s, MIGRATION_LOOK_S) if self.runner.vm.migrating else rest_s
 
     def attempt(self) -> None:

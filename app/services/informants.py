@@ -12,6 +12,8 @@ from collections.abc import Callable, Hashable
 from functools import partial
 
 from app.ports.runtime import Signal
+from app.protocols.agent_store import AgentStore, StoredAgent
+from app.services.informant_directory import InformantDirectory
 from app.services.informant_link import InformantLink, InformantPeers, InformantSettings
 from app.services.runner import Runner
 from app.services.timers import Timers
@@ -27,10 +29,14 @@ class Informants:
 
     Args:
         ports: the configured range, for the message that it is used up.
+        store: where the fleet's agents are listed.
     """
 
-    def __init__(self, peers: InformantPeers, settings: InformantSettings, ports: str) -> None:
+    def __init__(
+        self, peers: InformantPeers, settings: InformantSettings, ports: str, store: AgentStore
+    ) -> None:
         self._peers = peers
+        self._directory = InformantDirectory(store, self._registered)
         self._settings = settings
         self._ports = ports
         self._changed: Callable[[Runner], None] = lambda runner: None
@@ -81,7 +87,11 @@ class Informants:
 
     def run(self, stop: Signal) -> None:
         """Keep registrations alive until stopped."""
-        self._timers.run(stop)
+        directory = self._peers.concurrency.spawn("agents' directory", partial(self._directory.run, stop))
+        try:
+            self._timers.run(stop)
+        finally:
+            directory.cancel()
 
     def finish(self, timeout_s: float) -> None:
         """Let all VMs go and wait for informants to be told; the others find out at their next check."""
@@ -96,6 +106,7 @@ class Informants:
                 self._ready.clear()
                 break
         self._peers.client.close()
+        self._directory.end()
 
     # --- showing ------------------------------------------------------------------------------------------
 
@@ -105,13 +116,17 @@ class Informants:
         without = sum(link.is_without for link in self._links.values())
         if not without:
             return ""
-        return f"informant.ports {self._ports} are used up: {without} VMs go on without their informants"
+        return f"informant.ports {self._ports} are used up; VMs that go on without their informant: {without}"
 
     @property
     def counts(self) -> dict[str, int]:
         """VMs with an agent, and those that may be changed by us now."""
         links = self._links.values()
         return {"informant_agents": len(links), "informant_active": sum(link.bar is None for link in links)}
+
+    def _registered(self) -> dict[str, StoredAgent]:
+        agents = (link.registration for link in self._links.values())
+        return {agent.desc.agent_id: agent for agent in agents if agent is not None}
 
     # --- jobs ---------------------------------------------------------------------------------------------
 

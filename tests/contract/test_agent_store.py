@@ -236,7 +236,7 @@ def test_the_set_hands_a_vm_over_in_the_order_of_registration(agents: Agents) ->
         assert agents.register(n) is None
 
     def current() -> str | None:
-        return agents.set.current and agents.set.current.desc.agent_id
+        return None if agents.set.current is None else agents.set.current.desc.agent_id
 
     assert current() == an_id(3)
     for n, expected in ((3, an_id(2)), (1, an_id(2)), (2, None)):

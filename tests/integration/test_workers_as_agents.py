@@ -13,7 +13,8 @@ from app.ports.vm import Address, VirtualMachine
 from app.protocols.informant import encode_expected_id
 from app.protocols.informant_agent import AgentTimes
 from app.protocols.informant_set import Agent, SetSettings
-from app.services.informant_link import SUSPENDED
+from app.services.informant_link import SUSPENDED, InformantLink
+from app.services.runner import Runner
 from tests.agent_side import SLOW, AgentSide
 from tests.fakes.guest_on_loop import PATIENT, GuestOnLoop
 from tests.service_builders import a_virtual_machine
@@ -71,6 +72,11 @@ def bar(worker: Worker) -> str | None:
 def agents_of(guest: GuestOnLoop) -> tuple[Agent, ...]:
     agents: InformantAgents = guest.agents
     return agents.registered
+
+
+def is_without(runner: Runner) -> bool:
+    assert isinstance(runner.informant, InformantLink)
+    return runner.informant.is_without
 
 
 def ask(address: str, head: str, body: bytes = b"") -> bytes:
@@ -161,7 +167,7 @@ def ask_id(guest: GuestOnLoop, worker: Worker) -> int:
 
 def test_an_informant_that_waits_no_longer_gets_the_registration_again(of: Fixtures) -> None:
     guest = of.guest(SetSettings(check_after_s=600, id_limit_s=10, suspend_limit_s=0.2, resume_limit_s=10))
-    first = of.worker(guest, suspend_limit_s=0.2)
+    first = of.worker(guest, suspend_limit_s=0.1)
     until(lambda: first.runner.state.monitor.is_active, "resumed and connected")
     go_on = gevent.event.Event()
     first.monitor.before_answer = lambda: go_on.wait(60)
@@ -248,8 +254,14 @@ def test_more_vms_than_ports_go_on_without_and_take_the_port_that_becomes_free(o
     side = AgentSide(ports=[port])
     of.sides.append(side)
     worker = Worker(vm_of(guest, name="a"), vm_of(guest, name="b"), informants=side.informants)
-    until(lambda: "1 VMs go on without" in side.informants.problem, "said")
+    until(lambda: side.informants.problem.endswith("go on without their informant: 1"), "said")
     leaves = [runner.informant for runner in worker.supervisor.runners()]
     until(lambda: all(leave is not None and leave.bar is None for leave in leaves), "both may act")
     assert side.informants.counts == {"informant_agents": 2, "informant_active": 2}
-    assert len(agents_of(guest)) == 1
+    (agent,) = agents_of(guest)
+    with_port = next(runner for runner in worker.supervisor.runners() if not is_without(runner))
+    side.informants.leave(with_port)
+    until(
+        lambda: [each for each in agents_of(guest) if each is not agent] != [], "the other one has the port"
+    )
+    assert side.informants.problem == ""
