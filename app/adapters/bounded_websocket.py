@@ -244,6 +244,8 @@ class BoundedWebSocket:
             # The library keeps servers' cookies for the whole process; a guest must not leave any.
             CookieJar.jar.clear()
         self._wire.allowance = None
+        # Its headers would take two KB for as long as the connection lives.
+        self._socket.handshake_response = None
 
     def send(self, data: bytes, timeout_s: float = SEND_TIMEOUT_S) -> None:
         """Send one text message; the peer must take each part of it within `timeout_s`.

@@ -1,6 +1,7 @@
 """Connections to vm-monitors: `app.protocols.monitor_agent` over a websocket (`spec/monitor-protocol.md`).
 
-One thread per connection (a greenlet in a patched process) receives, checks health and calls back.
+Whoever owns a connection lends it the thread (a greenlet in a patched process) that receives, checks health and
+calls back: one of its own for each would take half the memory of a connection (`docs/benchmarks.md`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import logging
 import math
 import threading
 import time
+from collections.abc import Callable
 
 from app.adapters.bounded_websocket import SEND_TIMEOUT_S, BoundedWebSocket, ConnectionEnded, FrameWatcher
 from app.adapters.client_tls import ClientTls
@@ -42,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 MONITOR_PATH = "/monitor"
 JOIN_S = 5.0
-"""How long `close` waits for the receiving thread."""
+"""How long `close` waits for the thread in the background."""
 
 
 class _Pending:
@@ -59,7 +61,7 @@ class Dispatcher:
 
     Args:
         websocket: after the upgrade, before the protocol's own handshake.
-        callbacks: called from the receiving thread, `on_exit` from the one that ends the connection.
+        callbacks: called from the thread that serves, `on_exit` from the one that ends the connection.
         response_timeout_s: for the answer to a health check.
         max_failures_s: how long health checks may fail in a row.
         health_period_s: seconds between health checks.
@@ -78,7 +80,7 @@ class Dispatcher:
         self._peer = websocket.peer
         self._callbacks = callbacks
         self._response_timeout_s = response_timeout_s
-        # Guards `_core`, `_pending` and `_exit_error`; no I/O and no callback under it.
+        # Guards `_core`, `_pending`, `_exit_error` and `_is_served`; no I/O and no callback under it.
         self._lock = threading.Lock()
         self._core = AgentConnection()
         self._pending: dict[int, _Pending] = {}
@@ -88,10 +90,11 @@ class Dispatcher:
         self._health = HealthChecks(time.monotonic(), max_failures_s=max_failures_s, period_s=health_period_s)
         self._health_call: int | None = None
         self._health_deadline = math.inf
-        self._reader = threading.Thread(target=self._receive_all, name=f"monitor {self._peer}", daemon=True)
+        self._is_served = False
+        self._reader: threading.Thread | None = None
 
     def open(self, deadline: float) -> None:
-        """Shake hands and start receiving; called once.
+        """Shake hands; called once, before anything else.
 
         Raises:
             PeerTimedOut: no answer by the deadline.
@@ -110,6 +113,29 @@ class Dispatcher:
             if isinstance(effect, Close):
                 self._websocket.finish(effect.code)
                 raise PeerRefused(self._peer, effect.problem)
+
+    def serve(self, is_wanted: Callable[[], bool] = lambda: True) -> None:
+        """See `MonitorSession.serve`."""
+        with self._lock:
+            self._is_served = True
+        try:
+            while not self.exited and is_wanted():
+                self._tend_health(time.monotonic())
+                data = self._websocket.receive(min(self._health.next_at, self._health_deadline))
+                if data is not None:
+                    self.handle_message(data)
+        except ConnectionEnded as err:
+            self._exit(err.problem, err.close_code)
+        except Exception:
+            logger.exception("monitor connection failed", extra={"peer": self._peer})
+            self._exit("an internal error of ours", UNEXPECTED_CONDITION)
+        finally:
+            self._exit("not wanted any more", NORMAL_CLOSURE)
+            self._websocket.finish(self._close_code)
+
+    def serve_in_background(self) -> None:
+        """Serve in a thread of its own, for callers that ask a question or two; called once."""
+        self._reader = threading.Thread(target=self.serve, name=f"monitor {self._peer}", daemon=True)
         self._reader.start()
 
     @property
@@ -162,11 +188,15 @@ class Dispatcher:
         self.call(UpscaleNotification(granted.cpu / 1000, granted.mem * slot_bytes), timeout_s=timeout_s)
 
     def close(self) -> None:
-        """See `MonitorSession.close`; waits for the receiving thread unless called from it."""
+        """See `MonitorSession.close`; waits for the thread in the background unless called from it."""
         if self._exit("closed by us", None):
             self._websocket.shut(NORMAL_CLOSURE)
-        if self._reader is not threading.current_thread():
+        with self._lock:
+            is_served = self._is_served
+        if self._reader is not None and self._reader is not threading.current_thread():
             self._reader.join(JOIN_S)
+        elif not is_served:
+            self._websocket.finish(None)
 
     def handle_message(self, data: bytes) -> None:
         """Decode one message and hand it to the right handler."""
@@ -234,22 +264,6 @@ class Dispatcher:
         self.exit_signal.set()
         self._callbacks.on_exit(problem)
         return True
-
-    def _receive_all(self) -> None:
-        """The receiving thread's whole life."""
-        try:
-            while not self.exited:
-                self._tend_health(time.monotonic())
-                data = self._websocket.receive(min(self._health.next_at, self._health_deadline))
-                if data is not None:
-                    self.handle_message(data)
-        except ConnectionEnded as err:
-            self._exit(err.problem, err.close_code)
-        except Exception:
-            logger.exception("monitor connection failed", extra={"peer": self._peer})
-            self._exit("an internal error of ours", UNEXPECTED_CONDITION)
-        finally:
-            self._websocket.finish(self._close_code)
 
     def _tend_health(self, now: float) -> None:
         """Begin a check that is due, give up one that was not answered in time."""

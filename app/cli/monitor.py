@@ -89,6 +89,7 @@ def _converse(url: PeerUrl, question: Question, asking: Asking, tls: ClientTls |
     )
     dialer = MonitorDialer(asking.timeout_s, bearer=asking.token, watcher=asking.trace, tls=tls)
     session = dialer.connect(url.address, callbacks, timeout_s=asking.timeout_s)
+    session.serve_in_background()
     try:
         result = session.call(question, timeout_s=deadline - clock.monotonic())
     finally:

@@ -45,6 +45,14 @@ class DownscaleAnswer:
 class MonitorSession(Protocol):
     """One live connection to a vm-monitor; ends once, for good."""
 
+    def serve(self, is_wanted: Callable[[], bool]) -> None:
+        """Receive until the connection is over; called once, by the job that owns it.
+
+        Until then no answer is seen. `is_wanted` is asked at each message and at each health check; the
+        connection is closed once it says no.
+        """
+        ...
+
     def downscale(self, target: Resources, slot_bytes: int, *, timeout_s: float) -> DownscaleAnswer:
         """Ask for leave. Raises PeerError (timed out, refused, connection ended)."""
         ...
@@ -70,7 +78,7 @@ class MonitorSession(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MonitorCallbacks:
-    """What a session tells its runner; called from the session's reader.
+    """What a session tells its runner; called from the job that serves it.
 
     Attributes:
         on_upscale_request: the guest asks for memory.

@@ -1,6 +1,6 @@
 """The connection to a VM's monitor: dial, tell the core, watch it end, dial again, for ever.
 
-One job per VM. A connection's callbacks carry its generation: what belongs to an earlier connection must not
+One job per VM, which also receives. A connection's callbacks carry its generation: what belongs to an earlier connection must not
 touch the core.
 """
 
@@ -54,7 +54,6 @@ class MonitorLink:
         self._session: MonitorSession | None = None
         self.generation = 0
         self._stop = concurrency.signal()
-        self._ended = concurrency.signal()
         self._job: Job | None = None
         self._last_problem = ""
 
@@ -65,7 +64,6 @@ class MonitorLink:
     def stop(self) -> None:
         """End the connection for good, without waiting for the job."""
         self._stop.set()
-        self._ended.set()
         session, self._session = self._session, None
         self.generation += 1
         if session is not None:
@@ -101,17 +99,16 @@ class MonitorLink:
             address = self._runner.vm.monitor_address
             if address is not None and not self._runner.vm.migrating:
                 try:
-                    self._connect_and_wait(address)
+                    self._connect_and_serve(address)
                 except Exception:
                     logger.exception("monitor link failed", extra={"vm": self._runner.key})
             pause = self._settings.monitor_retry_min_wait_s - (self._clock.monotonic() - dialled)
             if pause > 0:
                 self._stop.wait(pause * (0.9 + 0.2 * self._spread))
 
-    def _connect_and_wait(self, address: Address) -> None:
+    def _connect_and_serve(self, address: Address) -> None:
         self.generation += 1
         generation = self.generation
-        self._ended.clear()
         callbacks = MonitorCallbacks(
             on_upscale_request=lambda: self._upscale_requested(generation),
             on_success=lambda: self._answered(generation),
@@ -133,10 +130,7 @@ class MonitorLink:
         self._runner.monitor_answered()
         self._runner.apply(MonitorActive(True))
         self._changed(self._runner)
-        while not (self._stop.is_set() or self._ended.wait(30.0)):
-            if self._runner.vm.monitor_address != address or session.exited:
-                break
-        session.close()
+        session.serve(lambda: not self._stop.is_set() and self._runner.vm.monitor_address == address)
         self._forget(generation)
 
     def _upscale_requested(self, generation: int) -> None:
@@ -161,7 +155,6 @@ class MonitorLink:
     def _exited(self, generation: int, reason: str) -> None:
         if generation == self.generation:
             self._say(f"disconnected: {reason}")
-            self._ended.set()
 
     def _forget(self, generation: int) -> None:
         if generation != self.generation:

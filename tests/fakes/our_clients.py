@@ -64,6 +64,7 @@ def ask_monitor(reach: Reach) -> object:
     callbacks = MonitorCallbacks(lambda: None, lambda: None, lambda reason: None)
     dialer = MonitorDialer(30, bearer=reach.bearer, tls=reach.tls)
     session = dialer.connect(reach.address, callbacks, timeout_s=reach.timeout_s)
+    session.serve_in_background()
     try:
         return session.call(HealthCheck(), timeout_s=reach.timeout_s)
     finally:

@@ -69,6 +69,11 @@ class FakeMonitor:
         self.callbacks = callbacks
         return self
 
+    def serve(self, is_wanted: Callable[[], bool]) -> None:
+        while not self.exited and is_wanted():
+            gevent.sleep(0.002)
+        self.exited = True
+
     def downscale(self, target: Resources, slot_bytes: int, *, timeout_s: float) -> DownscaleAnswer:
         self._answer(f"monitor down {target.cpu}/{target.mem}")
         return self.answer

@@ -45,6 +45,7 @@ def test_the_fleet_journals_who_polled_connected_and_asked_and_refuses_the_old_o
         assert first.monitor_address is not None
         pages.fetch(first.metrics, timeout_s=30)
         session = dialer.connect(first.monitor_address, SILENT, timeout_s=30)
+        session.serve_in_background()
         session.upscale(resources(250, 1), first.slot_bytes, timeout_s=30)
         platform.apply_size(first, first.use, token=FencingToken(9), timeout_s=30)
         try:

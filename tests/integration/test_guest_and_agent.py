@@ -50,6 +50,7 @@ def test_our_agent_asks_our_monitor_and_is_asked_for_memory(guest: GuestOnLoop) 
     watched = Watched()
     dialer = MonitorDialer(LONG, health_period_s=0.05)
     session = dialer.connect(Address("127.0.0.1", guest.port), watched.callbacks(), timeout_s=LONG)
+    session.serve_in_background()
     try:
         assert watched.checked.wait(LONG)
         until(lambda: session.downscale(resources(1, 4), GIB, timeout_s=LONG).is_allowed, "allowed")
@@ -68,6 +69,8 @@ def test_a_second_agent_of_ours_ends_the_session_of_the_first(guest: GuestOnLoop
     first, second = (
         dialer.connect(Address("127.0.0.1", guest.port), each.callbacks(), timeout_s=LONG) for each in watched
     )
+    for session in (first, second):
+        session.serve_in_background()
     try:
         until(lambda: first.exited, "the first has ended")
         assert len(watched[0].exits) == 1
@@ -82,6 +85,7 @@ def test_a_hook_that_fails_is_a_refusal_to_our_agent_and_the_session_lives() -> 
     session = MonitorDialer(LONG).connect(
         Address("127.0.0.1", guest.port), Watched().callbacks(), timeout_s=LONG
     )
+    session.serve_in_background()
     try:
         for _ in range(2):
             with pytest.raises(PeerRefused, match="ended with status 1"):

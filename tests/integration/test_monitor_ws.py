@@ -66,10 +66,12 @@ def session(
     dispatcher = (dialer or MonitorDialer(LONG)).connect(
         Address(peer.host, peer.port), (log or Log()).callbacks(), timeout_s=LONG
     )
+    dispatcher.serve_in_background()
     try:
         yield dispatcher
     finally:
         dispatcher.close()
+        assert dispatcher._reader is not None
         assert not dispatcher._reader.is_alive()
 
 
@@ -391,3 +393,36 @@ def test_no_listener_no_name_and_no_time_are_unreachable() -> None:
     for host, timeout_s in (("127.0.0.1", 5.0), ("a..b", 5.0), ("127.0.0.1", 0.0)):
         with pytest.raises(PeerUnreachable):
             MonitorDialer(LONG).connect(Address(host, port), Log().callbacks(), timeout_s=timeout_s)
+
+
+def test_a_connection_that_nobody_serves_is_closed_all_the_same() -> None:
+    gone = threading.Event()
+
+    def converse(connection: socket.socket) -> None:
+        assert read_close_code(connection) == 1000
+        gone.set()
+
+    with RawPeer(greeted(converse)) as peer:
+        log = Log()
+        dispatcher = MonitorDialer(LONG).connect(
+            Address(peer.host, peer.port), log.callbacks(), timeout_s=LONG
+        )
+        dispatcher.close()
+        dispatcher.close()
+        assert gone.wait(LONG)
+        assert log.exits == ["closed by us"]
+        dispatcher.serve()
+        assert log.exits == ["closed by us"]
+
+
+def test_a_connection_that_is_not_wanted_any_more_is_closed_at_the_next_check() -> None:
+    codes: list[int | None] = []
+    with RawPeer(greeted(lambda connection: codes.append(read_close_code(connection)))) as peer:
+        log = Log()
+        dispatcher = MonitorDialer(LONG, health_period_s=0.05).connect(
+            Address(peer.host, peer.port), log.callbacks(), timeout_s=LONG
+        )
+        wishes = iter([True, True, False])
+        dispatcher.serve(lambda: next(wishes))
+        assert dispatcher.exited
+    assert (codes, log.exits) == ([1000], ["not wanted any more"])
