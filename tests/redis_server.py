@@ -21,6 +21,9 @@ class TcpRedis:
     Args:
         options: more of redis-server's options, as `{"maxmemory": "2mb"}`.
         sentinel: it is a Sentinel; `directory` gets its configuration file.
+
+    Attributes:
+        process: the server, None while it is stopped.
     """
 
     def __init__(
@@ -32,7 +35,7 @@ class TcpRedis:
         self.port = self._reserved.number
         self._options = options or {}
         self._sentinel = sentinel
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         self.start()
 
     @property
@@ -62,7 +65,7 @@ class TcpRedis:
                 file.write_text(self._sentinel)
             command += [str(file), "--sentinel"]
         words = [word for name, value in options.items() for word in (f"--{name}", value)]
-        self._process = subprocess.Popen([*command, *words], stdin=subprocess.DEVNULL)
+        self.process = subprocess.Popen([*command, *words], stdin=subprocess.DEVNULL)
         until(self._is_up, "Redis takes connections")
 
     def _is_up(self) -> bool:
@@ -76,15 +79,15 @@ class TcpRedis:
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         """End it by a signal; a second time does nothing."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGCONT)
-            self._process.send_signal(number)
+        if self.process is not None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.send_signal(number)
             try:
-                self._process.wait(20)
+                self.process.wait(20)
             except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            self._process = None
+                self.process.kill()
+                self.process.wait()
+            self.process = None
 
     def be_away(self, seconds: float) -> None:
         """Stop it for that long, and start it again with its data."""

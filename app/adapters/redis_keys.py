@@ -23,7 +23,7 @@ class RedisKeys:
         return f"{self.prefix}:buckets"
 
     def epoch(self) -> str:
-        """Hash: `run`, the server's run id, and `since_ms`, when we first saw it."""
+        """Hash: `run` and `replid`, the server's run and replication ids; `since_ms`, when first seen."""
         return f"{self.prefix}:epoch"
 
     def heartbeats(self) -> str:

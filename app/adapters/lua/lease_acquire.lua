@@ -15,9 +15,10 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local agent, identity, duration, seen = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
-local epoch = redis.call('HMGET', KEYS[1], 'run', 'since_ms')
+local history = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
+local epoch = redis.call('HMGET', KEYS[1], 'run', 'since_ms', 'replid')
 local since = tonumber(epoch[2] or '')
-local may_acquire = epoch[1] == run and since and now - since >= duration
+local may_acquire = epoch[1] == run and epoch[3] == history and since and now - since >= duration
   and redis.call('GET', KEYS[2]) == ARGV[5]
 
 local tokens = {}

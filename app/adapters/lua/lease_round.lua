@@ -22,13 +22,17 @@ redis.call('SETNX', KEYS[3], total)
 local in_force = redis.call('GET', KEYS[3])
 if in_force ~= total then return {in_force} end
 
+-- The run id is another after a restart; the replication id also when a server was demoted, has copied what
+-- another had, and was promoted again. An epoch that says none is of an earlier version: it is completed.
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
-local epoch = redis.call('HMGET', KEYS[1], 'run', 'since_ms')
+local history = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
+local epoch = redis.call('HMGET', KEYS[1], 'run', 'since_ms', 'replid')
 local since = tonumber(epoch[2] or '')
-if epoch[1] ~= run or not since or since > now then
+if epoch[1] ~= run or (epoch[3] and epoch[3] ~= history) or not since or since > now then
   since = now
   redis.call('HSET', KEYS[1], 'run', run, 'since_ms', string.format('%.0f', now))
 end
+if epoch[3] ~= history then redis.call('HSET', KEYS[1], 'replid', history) end
 local silence = math.max(since + duration - now, 0)
 local is_held_back = silence > 0
 
