@@ -18,15 +18,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from app.config.document import MAX_FILE_BYTES
 from app.config.fields import OwnPort, Section, Text, setting
 from app.config.problems import tell_all
+from app.config.quantities import Size
 from app.config.vm_inventory import InventoryFile, InventoryProblem, Name, SizeSettings, VmEntry
-from app.errors import ConfigurationError, InvalidInput
+from app.errors import ConfigurationError, InvalidInput, UsageError
 from app.protocols.bounded_json import read_json
 
+LEAST_BYTES = 192 * 1024 * 1024
+"""With less the guest of our image has nothing left for its work."""
+BLOCK_BYTES = 128 * 1024 * 1024
+MAX_CPUS = 255
+"""Without an interrupt remapper, which these VMs don't have."""
 NAMESPACE = "local"
 """Of all VMs that were started on this machine."""
 DESCRIPTION, STARTED, LOCK = "vm.json", "started", "run.lock"
@@ -50,7 +56,7 @@ class LocalVm(Section):
     node: Text = setting(..., "the host's name")
     min: SizeSettings = setting(..., "the least that it may have")
     max: SizeSettings = setting(..., "the most that it may have")
-    slot_bytes: int = Field(gt=0, alias="slotBytes")
+    slot_bytes: Size = setting(..., "the step of its memory", alias="slot")
     image: Text = setting(..., "directory of its image")
     cpu_driver: Text = setting("guest", "see the inventory")
     memory_driver: Text = setting("virtio-mem", "see the inventory")
@@ -155,27 +161,52 @@ class VmDirectory:
         vm, port = self.read(), self.host_port()
         if port is None:
             raise InvalidInput(str(self.file(PORT)), "it was not started completely")
-        fields = {
-            "name": vm.name,
-            "namespace": NAMESPACE,
-            "uid": vm.uid,
-            "node": vm.node,
-            "min": vm.min,
-            "max": vm.max,
-            "slot": vm.slot_bytes,
-            "qmp": str(self.file(QMP)),
-            "guest": f"127.0.0.1:{port}",
-            "tokenFile": str(self.file(TOKEN)),
-            "cpuDriver": vm.cpu_driver,
-            "memoryDriver": vm.memory_driver,
-            "billingId": vm.billing_id,
-            "labels": vm.labels,
-        }
         try:
-            return VmEntry.model_validate(fields)
+            return _entry(vm, self.path, port)
         except ValidationError as err:
             problem = tell_all(err.errors(include_url=False), VmEntry)[0]
             raise InvalidInput(str(self.file(DESCRIPTION)), problem) from err
+
+
+def check_local_vm(vm: LocalVm) -> None:
+    """What can be said of a VM before it is there.
+
+    Raises:
+        UsageError: it can't be started like this; the text says why.
+    """
+    try:
+        _entry(vm, Path("/"), 1)
+    except ValidationError as err:
+        raise UsageError(tell_all(err.errors(include_url=False), VmEntry)[0].removeprefix(".: ")) from err
+    if vm.min.size_bytes < LEAST_BYTES:
+        raise UsageError(
+            f"min.memory must be at least {LEAST_BYTES >> 20}Mi: the image needs that much to start"
+        )
+    if vm.max.milli_cpu > MAX_CPUS * 1000:
+        raise UsageError(f"max.cpu must be at most {MAX_CPUS}")
+    if vm.slot_bytes % BLOCK_BYTES:
+        raise UsageError(f"slot must be a multiple of {BLOCK_BYTES >> 20}Mi, Linux's block of memory")
+
+
+def _entry(vm: LocalVm, directory: Path, port: int) -> VmEntry:
+    """Raises ValidationError."""
+    fields = {
+        "name": vm.name,
+        "namespace": NAMESPACE,
+        "uid": vm.uid,
+        "node": vm.node,
+        "min": vm.min,
+        "max": vm.max,
+        "slot": vm.slot_bytes,
+        "qmp": str(directory / QMP),
+        "guest": f"127.0.0.1:{port}",
+        "tokenFile": str(directory / TOKEN),
+        "cpuDriver": vm.cpu_driver,
+        "memoryDriver": vm.memory_driver,
+        "billingId": vm.billing_id,
+        "labels": vm.labels,
+    }
+    return VmEntry.model_validate(fields)
 
 
 def vm_directories(state: Path) -> list[VmDirectory]:

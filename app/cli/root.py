@@ -20,14 +20,17 @@ from app.errors import ConfigurationError, StoreUnavailable, UsageError, Vmscale
 from app.protocols.printable import printable
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "agents": ("app.cli.agents:agents_command", "List the fleet's processes in order of registration."),
     "bucket": ("app.cli.bucket:bucket_command", "Print the bucket of VM keys, and its holder."),
     "buckets": ("app.cli.buckets:buckets_group", "Change the number of buckets."),
     "config": ("app.cli.config:config_group", "Check and show the configuration."),
     "demo": ("app.cli.demo:demo_command", "Run everything on this machine, with simulated VMs, and watch."),
+    "drain": ("app.cli.drain:drain_command", "Let a worker hand over all its buckets and take none."),
     "events": ("app.cli.events:events_command", "Print the audit trail of a VM."),
     "explain": ("app.cli.explain:explain_command", "Say how the last decision about a VM came about."),
     "image": ("app.cli.image:image_group", "Build the guest image for VMs on this machine."),
     "informant": ("app.cli.informant:informant_group", "Ask the informant in a VM by hand."),
+    "leases": ("app.cli.leases:leases_command", "Say who holds which bucket, and why nobody does."),
     "monitor": ("app.cli.monitor:monitor_group", "Ask the vm-monitor in a VM by hand."),
     "pause": ("app.cli.pause:pause_command", "Begin no change of size of a VM, or of all."),
     "record": ("app.cli.record:record_command", "Record a VM's events and decisions, for replay."),
@@ -41,7 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "simulate": ("app.cli.simulate:simulate_command", "Try a policy on a recorded load, in virtual time."),
     "status": ("app.cli.status:status_command", "Say how the fleet and its processes are."),
     "token": ("app.cli.token:token_command", "Print the token with which a VM pushes its stats."),
-    "vm": ("app.cli.vm:vm_group", "List VMs, show one, set its mode."),
+    "vm": ("app.cli.vm:vm_group", "List VMs, show one, set its mode; run some here."),
 }
 """Name, where the click object is, and its line in the help."""
 

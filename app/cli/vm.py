@@ -1,4 +1,7 @@
-"""`vmscaler vm list|show|set`: the VMs, one VM's facts, and the operator's word on its mode."""
+"""`vmscaler vm list|show|set`: the VMs, one VM's facts, and the operator's word on its mode.
+
+The commands for VMs on this machine are in `vm_local`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,14 @@ from app.cli.fleet_access import fleet_access, this_author
 from app.cli.shapes import intent_shape, lease_shape, show_json, vm_shape
 from app.cli.tables import Column, show_facts, show_table
 from app.cli.taking_up import show_taken_up, taken_up_shape
+from app.cli.vm_local import (
+    console_command,
+    create_command,
+    delete_command,
+    local_command,
+    start_command,
+    stop_command,
+)
 from app.cli.vm_texts import bucket_text, list_cells, vm_facts
 from app.core.model import Mode
 from app.protocols.printable import printable
@@ -27,7 +38,18 @@ _COLUMNS = (
 
 @click.group("vm")
 def vm_group() -> None:
-    """Look at VMs, and set their mode."""
+    """Look at VMs, set their mode; run some on this machine."""
+
+
+for _command in (
+    create_command,
+    start_command,
+    stop_command,
+    delete_command,
+    console_command,
+    local_command,
+):
+    vm_group.add_command(_command)
 
 
 @vm_group.command("list")
