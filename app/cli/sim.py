@@ -8,11 +8,13 @@ from pathlib import Path
 
 import click
 
+from app.cli.push_options import push_options
 from app.cli.server_options import read_callers
 from app.cli.trace_file import read_trace_file
 from app.errors import UsageError, VmscalerError
 from app.fleet.fleet import ApplyRates
 from app.fleet.main import FleetOptions, run_fleet
+from app.fleet.pushing import PushOptions
 from app.services.what_if_options import read_options
 from app.simulation.faults import FAULT_EFFECTS, Fault
 from app.simulation.fleet_plan import DEFAULT_MIX
@@ -75,6 +77,7 @@ class _Address(click.ParamType[tuple[str, int]]):
 @click.option(
     "--host-metrics", default="127.0.0.1:9100", show_default=True, type=_Address(), help="Its page."
 )
+@push_options
 @click.option("--journal", type=click.Path(dir_okay=False, path_type=Path), help="One JSON line per effect.")
 def sim_command(
     vms: int,
@@ -98,6 +101,7 @@ def sim_command(
     observe_host: bool,
     host_metrics: tuple[str, int],
     journal: Path | None,
+    push: PushOptions | None,
 ) -> None:
     """Run a fleet of simulated VMs until Ctrl-C.
 
@@ -106,6 +110,8 @@ def sim_command(
 
     With --trace VMs play recorded loads, value / 100 x --trace-cpus, from the fleet's beginning on, and from
     the trace's beginning again after its end; several traces are played in turn. Their memory is constant.
+
+    With --push the last VMs have no metrics page to be polled, and push their stats to a worker's intake.
     """
     options = FleetOptions(
         vms=vms,
@@ -123,6 +129,7 @@ def sim_command(
         callers=read_callers(allowed),
         certificate=_certificate(tls_cert, tls_key),
         are_vms_guarded=guard_vms,
+        push=push,
     )
     if guard_vms and options.certificate is None and options.token is None:
         raise UsageError("--guard-vms needs --token-file or --tls-cert")

@@ -17,6 +17,7 @@ from app.fleet.control import ControlInterface
 from app.fleet.fleet import ApplyRates, Fleet
 from app.fleet.host_vm import HostVm, this_machine
 from app.fleet.node_page import NodePage
+from app.fleet.pushing import Pusher, PushOptions
 from app.fleet.simulated_vm import SimulatedVm
 from app.fleet.state_file import SavedFleet, load_state, save_state
 from app.fleet.vm_server import VmServer
@@ -54,6 +55,7 @@ class FleetOptions:
         callers: who may call the control interface and the VMs; None: everyone.
         certificate: files of a certificate and its key: the control interface speaks TLS; None: plain HTTP.
         are_vms_guarded: whether the VMs' servers, too, speak TLS and ask for the token.
+        push: VMs that push their stats in place of being polled; None: there are none.
     """
 
     vms: int
@@ -71,6 +73,7 @@ class FleetOptions:
     callers: AllowedAddresses | None = None
     certificate: tuple[str, str | None] | None = None
     are_vms_guarded: bool = False
+    push: PushOptions | None = None
 
 
 async def run_fleet(options: FleetOptions, *, announce: Callable[[str], None]) -> None:
@@ -111,6 +114,10 @@ class _Process:
         self._fleet = Fleet(
             plans, saved, rates=options.rates, journal=self._journal, on_deleted=self._close_server
         )
+        self._pusher = None if options.push is None else Pusher(self._fleet, options.push)
+        self._pushing = [] if options.push is None else list(self._fleet.vms.values())[-options.push.count :]
+        for vm in self._pushing:
+            vm.is_push_only = True
         for fault, fraction in options.faults.items():
             self._fleet.faults.switch_on(fault, fraction=fraction)
         interface = ControlInterface(
@@ -138,6 +145,8 @@ class _Process:
         except OSError as err:
             raise ConfigurationError([f"{host}:{port}: {err.strerror or err}"], source="sim") from err
         self._fleet.resume_applies()
+        if self._pusher is not None:
+            self._pusher.start(self._pushing)
         self._saver = asyncio.create_task(self._save_now_and_then(), name="fleet-state")
         return address
 
@@ -145,6 +154,8 @@ class _Process:
         if self._saver is not None:
             self._saver.cancel()
             await asyncio.gather(self._saver, return_exceptions=True)
+        if self._pusher is not None:
+            await self._pusher.stop()
         self._fleet.close()
         self._save()
         await asyncio.gather(

@@ -20,6 +20,7 @@ class SimulatedVm:
         token: the highest fencing token seen.
         operations: sizes accepted so far; numbers the delays and the failures.
         port: where its server listens; 0 until it does.
+        is_push_only: it pushes its stats; nobody is told of a metrics page.
         model: what it really is; `model.granted` is the observed size.
     """
 
@@ -33,6 +34,7 @@ class SimulatedVm:
     token: int = 0
     operations: int = 0
     port: int = 0
+    is_push_only: bool = False
 
     @property
     def key(self) -> str:
@@ -60,7 +62,7 @@ class SimulatedVm:
             "slot_bytes": self.plan.slot_bytes,
             "mode": "scale",
             "monitor": "required",
-            "metrics": address,
+            "metrics": None if self.is_push_only else address,
             "monitor_address": address,
             "informant": address,
             "profile": self.plan.workload.kind,
