@@ -62,7 +62,7 @@ class AgentPorts:
 
     def open(self, informant: Address, handle: AgentHandler) -> AgentPort | None:
         """See `AgentServers.open`."""
-        application = _Application(_callers(informant), handle)
+        application = AgentApplication(_callers(informant), handle)
         if self._is_any:
             return self._try(application, 0)
         for tried in range(len(self._free)):
@@ -82,7 +82,7 @@ class AgentPorts:
         if not self._is_any:
             self._free.append(port)
 
-    def _try(self, application: _Application, port: int) -> AgentPort | None:
+    def _try(self, application: AgentApplication, port: int) -> AgentPort | None:
         server = WebServer(
             application.serve, self._host, port, limits=self._limits, protection=self._protection
         )
@@ -118,14 +118,19 @@ class AgentPort:
         self._ports.closed(port)
 
 
-class _Application:
-    """Answers the informant's requests (WSGI)."""
+class AgentApplication:
+    """Answers the requests of one agent's informant.
+
+    Args:
+        callers: the informant's addresses; others get 403.
+    """
 
     def __init__(self, callers: AllowedAddresses, handle: AgentHandler) -> None:
         self._callers = callers
         self._handle = handle
 
     def serve(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """One request (WSGI)."""
         return self._answer(environ).send(start_response)
 
     def _answer(self, environ: WSGIEnvironment) -> Reply:

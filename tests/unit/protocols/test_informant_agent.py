@@ -291,3 +291,83 @@ def test_a_set_answers_409_to_an_agent_that_it_still_has() -> None:
     pair.register(one, 30)
     assert one.is_active
     assert json.loads(OK)["protoVersion"] == 1
+
+
+def test_a_registration_without_a_resume_is_asked_about_soon() -> None:
+    one = registered(AgentTimes(resume_s=3, silence_s=25))
+    assert one.due() == 3.0
+    send(one, "/id", now=1.0)
+    assert one.due() == 4.0, "a check says nothing about the resume"
+    assert one.begin_registration(4.0) is not None
+    one.registration_answered(4.0, 409, b"", jitter=0)
+    assert one.due() == 29.0, "it is registered, and will be told"
+
+
+@pytest.mark.parametrize("path", ["/resume", "/suspend"])
+def test_whoever_is_told_its_part_waits_for_silence_only(path: str) -> None:
+    one = registered(AgentTimes(resume_s=3, silence_s=25))
+    send(one, path, now=1.0)
+    assert one.due() == 26.0
+
+
+def test_a_suspend_is_known_until_the_next_registration() -> None:
+    one = registered()
+    assert not one.is_suspended
+    send(one, "/suspend", now=1.0)
+    assert one.is_suspended
+    one.begin_registration(26.0)
+    assert one.is_suspended
+    one.registration_answered(26.0, 200, OK, jitter=0)
+    assert not one.is_suspended, "it is registered anew, and not told anything yet"
+    send(one, "/suspend", now=27.0)
+    one.begin_registration(60.0)
+    one.registration_answered(60.0, 503, b"", jitter=0)
+    assert not one.is_suspended
+
+
+def test_a_late_answer_makes_an_agent_doubt_its_registration() -> None:
+    one = registered(AgentTimes(retry_s=1))
+    send(one, "/suspend", now=1.0)
+    one.doubt(2.0, jitter=0.5)
+    assert one.due() == 5.0, "one registration has been made: twice the first wait, and the jitter"
+    send(one, "/id", now=3.0)
+    assert one.due() == 28.0, "it is known all the same"
+    one.doubt(4.0, jitter=0)
+    assert one.begin_registration(6.0) is not None
+    one.registration_answered(6.0, 409, b"", jitter=0)
+    assert one.due() == 31.0
+
+
+def test_an_agent_that_is_not_registered_has_nothing_to_doubt() -> None:
+    one = agent()
+    one.doubt(5.0, jitter=0)
+    assert one.due() == 0.0
+
+
+def test_starting_anew_takes_another_id_and_address_with_numbers_that_go_on() -> None:
+    one = registered()
+    send(one, "/id")
+    one.start_anew(OTHER, "10.0.0.1:81")
+    assert one.desc.agent_id == ID, "not while it is registered"
+    one.begin_registration(25.0)
+    one.registration_answered(25.0, None, b"", jitter=0)
+    one.start_anew(OTHER, "10.0.0.1:81")
+    due = one.due()
+    assert due is not None
+    body = one.begin_registration(due)
+    assert body is not None
+    assert decode_agent_desc(body) == one.desc
+    assert (one.desc.agent_id, one.desc.address, one.last_number) == (OTHER, "10.0.0.1:81", 1)
+    assert send(one, "/resume", to=ID)[0].status == 404
+    assert numbers(send(one, "/resume", to=OTHER)) == [2]
+
+
+def test_an_effect_without_leave_is_waited_for_as_well() -> None:
+    one = agent()
+    one.begin_effect_without_leave()
+    assert one.has_effect
+    assert not one.begin_effect()
+    one.begin_registration(0.0)
+    assert send(one, "/suspend", ticket=7) == []
+    assert [reply.ticket for reply in one.end_effect()] == [7]
+    assert not one.has_effect

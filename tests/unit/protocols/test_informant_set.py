@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from app.protocols.agent_store import MemoryAgentStore, StoredAgent
 from app.protocols.informant import AgentAnswer, AgentDesc, AgentRequest
 from app.protocols.informant_set import (
     AgentGone,
@@ -374,3 +375,19 @@ def test_as_many_checks_in_a_row_must_fail_as_the_setting_says() -> None:
     driver.now = 4
     driver.take(driver.set.tick(4))
     assert isinstance(driver.fail(A, ID)[0], AgentGone)
+
+
+class BlindStore(MemoryAgentStore):
+    """One in which somebody else enters agents between two of our steps."""
+
+    def get(self, agent_id: str) -> StoredAgent | None:
+        return None
+
+
+def test_of_two_sets_over_one_store_one_wins() -> None:
+    store = BlindStore()
+    desc = AgentDesc("6a1c5f6e-1111-4222-8333-0123456789ab", "10.0.0.1:80", 1, 1)
+    first, second = (AgentSet(store=store).register(desc, caller="10.0.0.1") for _ in range(2))
+    assert not isinstance(first, Refusal)
+    assert isinstance(second, Refusal)
+    assert second.status == 409
