@@ -5,7 +5,6 @@ from __future__ import annotations
 from app.adapters.scheduler_registry import RegistrySchedulerWatch
 from app.bootstrap.security import peer_tls
 from app.config import Settings
-from app.errors import ConfigurationError
 from app.ports.peers import SchedulerWatch
 from app.ports.platform import Platform
 from app.ports.registry import AgentRegistry
@@ -20,7 +19,7 @@ def build_platform(settings: Settings, sender: Sender | None = None) -> Platform
         sender: who asks for sizes; None for a reader.
 
     Raises:
-        ConfigurationError: the kind is not built into this version, or its token can't be read.
+        ConfigurationError: something that the platform's section names can't be used.
     """
     if settings.platform.kind == "sim":
         from app.adapters.platform_sim import SimPlatform
@@ -39,7 +38,9 @@ def build_platform(settings: Settings, sender: Sender | None = None) -> Platform
         from app.bootstrap.kubernetes import build_neonvm
 
         return build_neonvm(settings)
-    raise ConfigurationError([f".platform.kind: {settings.platform.kind} is not in this version; use sim"])
+    from app.bootstrap.qemu import build_qemu
+
+    return build_qemu(settings)
 
 
 def build_scheduler_watch(settings: Settings, registry: AgentRegistry, clock: Clock) -> SchedulerWatch:

@@ -65,7 +65,7 @@ class SchedulerProcess:
         self._concurrency = GreenConcurrency()
         connection = RedisConnection(settings.redis)
         self._registry = RedisAgents(connection, RedisKeys(settings.key_prefix))
-        capacities = {node.name: _capacity(node) for node in own.nodes}
+        capacities = _capacities(settings)
         self._scheduler = NodeScheduler(self._platform, self._clock, capacities)
         self._journal = _open_journal(journal)
         application = SchedulerApplication(
@@ -136,6 +136,17 @@ def _open_journal(path: Path | None) -> JournalFile:
         return JournalFile(path)
     except OSError as err:
         raise ConfigurationError([f"{err.strerror or err}"], source=str(path)) from err
+
+
+def _capacities(settings: Settings) -> dict[str, Amount]:
+    """Capacity by node: those of the configuration, and with platform qemu this host, unless it is one."""
+    named = {node.name: _capacity(node) for node in settings.node_scheduler.nodes}
+    if settings.platform.kind != "qemu":
+        return named
+    from app.bootstrap.qemu import host_node
+
+    name, amount = host_node(settings)
+    return {name: amount, **named}
 
 
 def _capacity(node: NodeSettings) -> Amount:

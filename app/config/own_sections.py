@@ -66,7 +66,8 @@ class PlatformSettings(Section):
         "autoscaling.neon.tech/enabled", 'neonvm: VMs on which this label is "true" are scaled'
     )
     observe_label: Text | None = setting(
-        None, 'neonvm: VMs on which this label is "true" are observed, unless they are enabled too'
+        None,
+        'neonvm, qemu: VMs on which this label is "true" are observed, unless neonvm has them enabled too',
     )
 
     def token(self) -> str | None:

@@ -24,6 +24,7 @@ from app.config.own_sections import (
     RecordingSettings,
     WebSettings,
 )
+from app.config.qemu_section import QemuSettings
 from app.config.redis_section import DEFAULT_PREFIX, RedisSettings
 from app.config.security_section import SecuritySettings
 from app.config.stats_section import StatsSettings
@@ -46,6 +47,7 @@ class FileSettings(Section):
     ownership: OwnershipSettings = setting(OwnershipSettings(), "buckets and leases")
     redis: RedisSettings = setting(RedisSettings(), "Redis")
     platform: PlatformSettings = setting(PlatformSettings(), "where the VMs come from")
+    qemu: QemuSettings = setting(QemuSettings(), "VMs of platform qemu")
     kubernetes: KubernetesSettings = setting(KubernetesSettings(), "the API server of platform neonvm")
     node_scheduler: NodeSchedulerSettings = setting(NodeSchedulerSettings(), "the built-in scheduler")
     informant: InformantSettings = setting(InformantSettings(), "the informants in the VMs")
