@@ -87,6 +87,7 @@ class ModelWorker:
         self.busy: set[BucketName] = set()
         self.is_dead = self.is_gone = self.is_leaving = False
         self.stopped_in: greenlet.greenlet | None = None
+        self.cut_off_until = float("-inf")
         self._world = world
         self.ownership = Ownership(
             _Line(world, self),

@@ -24,6 +24,7 @@ TOTAL = 3
 NAMES = [BucketName(name) for name in bucket_names(TOTAL)]
 VM = VmKey("ns/vm")
 STEP_S = 0.1
+CUT_OFF_S = 5.0
 
 _Result = TypeVar("_Result")
 
@@ -62,8 +63,9 @@ class Fault:
 
     Attributes:
         when: `before` Redis has applied the call, or `after`.
-        what: `nothing`; `late` (the call waits, other jobs go on); `stopped` (the whole process);
-            `killed`; or of Redis: `loses keys`, `restarts`, `fails over`.
+        what: `nothing`; `late` (the call waits, other jobs go on); `stopped` (the whole process); `killed`;
+            `late, then cut off` (from Redis, for a while); `stopped while keys are lost`; or of Redis:
+            `loses keys`, `restarts`, `fails over`.
         seconds: how long; for `fails over`: how much later the replica is.
         is_answered: False: the caller gets no answer; before: the call does not reach Redis.
     """
@@ -171,6 +173,8 @@ class World:
                 raise StoreUnavailable("redis", "the question was lost")
             if name in ("renew", "acquire"):
                 self._excuse(0.0)  # Redis counts the lease from now on
+        if self.now < worker.cut_off_until:
+            raise StoreUnavailable("redis", "can't be reached")
         result = apply()
         if fault is not None and fault.when == "after":
             self._inflict(worker, fault, limit_s)
@@ -187,9 +191,18 @@ class World:
             self._excuse(fault.seconds - self.times.duration_s)
             self.sleep(worker, min(fault.seconds, limit_s / self.scale))
         elif fault.what == "stopped":
-            worker.stopped_in = greenlet.getcurrent()
-            self.sleep(worker, fault.seconds)
-            worker.stopped_in = None
+            self._stop(worker, fault.seconds)
+        elif fault.what == "late, then cut off":
+            self.sleep(worker, min(fault.seconds, limit_s / self.scale))
+            worker.cut_off_until = self.now + CUT_OFF_S
+            self._excuse(0.0)  # until now it renewed what it could not begin
+        elif fault.what == "stopped while keys are lost":
+            # The others have taken over by then, and assert what they hold before this one wakes up.
+            self._stop(worker, fault.seconds - 3.0)
+            self._excuse(self.times.duration_s)
+            self.redis.lose_everything()
+            self._lose({}, {})
+            self._stop(worker, 3.0)
         elif fault.what == "loses keys":
             self.redis.lose_everything()
             self._lose({}, {})
@@ -201,6 +214,11 @@ class World:
             self._excuse(self.times.duration_s)
         if not fault.is_answered:
             self._excuse(0.0)
+
+    def _stop(self, worker: ModelWorker, seconds: float) -> None:
+        worker.stopped_in = greenlet.getcurrent()
+        self.sleep(worker, seconds)
+        worker.stopped_in = None
 
     def _keep_copy(self) -> None:
         if self.fault is not None and self.fault.what == "fails over" and len(self.calls) <= self.at:
@@ -257,7 +275,7 @@ class World:
         """
         if token != self.granted[bucket][-1]:
             assert self.fault is not None
-            assert self.fault.what == "stopped", f"an effect of an earlier owner of {bucket} was sent"
+            assert self.fault.what.startswith("stopped"), f"{bucket}: an earlier owner's effect"
             self.late_sends += 1
         is_taken = token >= self.receiver_seen.get(bucket, 0)
         self.receiver_seen[bucket] = max(self.receiver_seen.get(bucket, 0), token)
@@ -285,6 +303,8 @@ class World:
 
     def recover(self) -> None:
         """The fault is over: within a lease, the silence of a new epoch and some rounds all is well again."""
+        while any(worker.is_stopped or self.now < worker.cut_off_until for worker in self.workers):
+            self.pass_time(1.0)
         for _ in range(round(2 * self.times.duration_s) + 4):
             self.pass_time(1.0)
             try:

@@ -41,6 +41,8 @@ FAULTS = [
     *(Fault(when, "late", 3.0, is_answered=False) for when in ("before", "after")),
     *(Fault(when, "stopped", seconds) for when in ("before", "after") for seconds in (3.0, 6.0)),
     *(Fault(when, "killed") for when in ("before", "after")),
+    *(Fault(when, "late, then cut off", seconds) for when in ("before", "after") for seconds in (0.0, 2.2)),
+    Fault("before", "stopped while keys are lost", 8.5),
     *(
         Fault(when, what, seconds, is_answered)
         for what, seconds in (("loses keys", 0), ("restarts", 0), ("fails over", 0.3), ("fails over", 1.5))
