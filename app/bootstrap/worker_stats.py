@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from app.adapters.stat_journal import StatJournalFile
+from pathlib import Path
+
+from app.adapters.journal_file import JournalFile
 from app.bootstrap.stores import Stores
 from app.config import Settings
+from app.errors import ConfigurationError
 from app.ports.runtime import Clock, Concurrency
 from app.ports.stats import StatBell
 from app.ports.store import Holder
@@ -26,7 +29,7 @@ def build_stats(
         ConfigurationError: the journal can't be opened.
     """
     clock, concurrency = runtime
-    journal = None if settings.stats.journal is None else StatJournalFile(settings.stats.journal)
+    journal = None if settings.stats.journal is None else _journal(settings.stats.journal)
     return Stats(stores.ring, clock, concurrency, holder, stores.stats, bell, journal)
 
 
@@ -47,6 +50,14 @@ def connect_stats(
         supervisor, ownership, commit, scaling.dispatch, supervisor.crashed, stats.accepted
     )
     stats.connect(accepting.accept, ownership, ownership, _intake(settings, clock, stats))
+
+
+def _journal(path: str) -> JournalFile:
+    try:
+        return JournalFile(Path(path))
+    except (OSError, ValueError) as err:
+        problem = f".stats.journal: can't be opened: {getattr(err, 'strerror', None) or err}"
+        raise ConfigurationError([problem]) from None
 
 
 def _intake(settings: Settings, clock: Clock, stats: Stats) -> StatIntake | None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import re
 import socket
+from dataclasses import replace
 
+from app.bootstrap.security import protection
 from app.config import Settings
 from app.errors import ConfigurationError
 from app.ports.runtime import Signal
 from app.services.stats import Stats
 from app.web.server import Limits, WebServer
-from app.web.stats import add_stats_page
+from app.web.stats import STATS_PATH, add_stats_page
 from app.web.worker import WorkerApplication
 
 logger = logging.getLogger(__name__)
@@ -31,12 +33,17 @@ class WorkerWeb:
     Attributes:
         application: further pages are added before `run`.
         problem: why nothing is served, "" while all is well.
+
+    Raises:
+        ConfigurationError: there is no such port, or a file of `security` can't be used.
     """
 
     def __init__(self, settings: Settings, worker: str, stats: Stats) -> None:
         self._settings = settings
         self._host = settings.web.host
         self._port = listening_port(settings.web.port, worker)
+        rules = protection(settings.security.servers.web, ".security.servers.web")
+        self._protection = replace(rules, own_tokens=frozenset({STATS_PATH}))
         self._server: WebServer | None = None
         self.application = WorkerApplication()
         self.problem = ""
@@ -68,7 +75,9 @@ class WorkerWeb:
 
     def _is_listening(self) -> bool:
         limits = Limits(body_bytes=self._settings.stats.max_body_bytes)
-        server = WebServer(self.application, self._host, self._port, limits=limits)
+        server = WebServer(
+            self.application, self._host, self._port, limits=limits, protection=self._protection
+        )
         try:
             server.start()
         except ConfigurationError as err:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from app.ports.store import BucketName, FencingToken
@@ -49,6 +49,6 @@ class StatBell(Protocol):
 class StatJournal(Protocol):
     """Where each step of each stat is noted, for tests that count them."""
 
-    def write(self, facts: Mapping[str, object]) -> None:
+    def write(self, **facts: object) -> None:
         """Append one line; never raises."""
         ...

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from app.cluster.ring import BucketSet
 from app.errors import OwnershipLost, StoreUnavailable
@@ -150,13 +149,12 @@ class Stats:
     def _write(self, fate: str, stat: Stat, token: FencingToken | None) -> None:
         if self._journal is None:
             return
-        facts: dict[str, Any] = {
-            "time": self._clock.wall_ms() / 1000,
-            "fate": fate,
-            "holder": self._holder.identity,
-            "agent_id": self._holder.agent_id,
-            "token": token,
-            "key": stat.key,
-            "timestamp": stat.timestamp,
-        }
-        self._journal.write(facts)
+        self._journal.write(
+            time=self._clock.wall_ms() / 1000,
+            fate=fate,
+            holder=self._holder.identity,
+            agent_id=self._holder.agent_id,
+            token=token,
+            key=stat.key,
+            timestamp=stat.timestamp,
+        )

@@ -30,11 +30,13 @@ class Protection:
         callers: None lets everyone in.
         token: the bearer token that is asked for everywhere but at `/healthz`; None: none is.
         tls: None: plain HTTP.
+        own_tokens: pages that ask for tokens of their own, and not for this one.
     """
 
     callers: AllowedAddresses | None = None
     token: str | None = None
     tls: SSLContext | None = None
+    own_tokens: frozenset[str] = frozenset()
 
     @property
     def scheme(self) -> str:
@@ -55,7 +57,8 @@ class Protection:
     def _refusal(self, environ: WSGIEnvironment) -> Reply | None:
         if self.callers is not None and not self.callers.has(environ.get("REMOTE_ADDR", "")):
             return text_reply(HTTPStatus.FORBIDDEN, "this address may not call")
-        if self.token is None or environ.get("PATH_INFO") == HEALTH_PATH:
+        path = environ.get("PATH_INFO")
+        if self.token is None or path == HEALTH_PATH or path in self.own_tokens:
             return None
         if is_bearer(environ.get("HTTP_AUTHORIZATION", ""), self.token):
             return None
