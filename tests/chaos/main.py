@@ -31,6 +31,7 @@ from tests.chaos.evidence import (
 )
 from tests.chaos.notebook import Notebook
 from tests.chaos.options import Options
+from tests.chaos.pushing import Pushers
 from tests.chaos.reading import missing_lines, read_fleet, read_lines, read_scheduler, read_stats, read_vms
 from tests.chaos.report import say, say_schedule, say_table
 from tests.chaos.schedule import make_schedule
@@ -98,13 +99,15 @@ def _run_in(place: Place) -> int:
     notebook = Notebook(place.harness_journal)
     world = World(place, launcher, notebook, proxies, say)
     course = _Course(place, world, notebook)
+    killed: list[str] = []
     try:
         course.warm_up()
         course.run_faults(schedule)
         course.rest()
+        killed = course.stop_workers()
     finally:
         course.stop_watching()
-        killed = world.stop()
+        killed += world.stop()
         launcher.close()
         for proxy in proxies.values():
             proxy.close()
@@ -135,6 +138,7 @@ class _Course:
         self.begin = self.end = 0.0
         self.violations: list[Violation] = []
         self.queued: frozenset[tuple[str, int]] = frozenset()
+        self._pushers: Pushers | None = None
 
     def warm_up(self) -> None:
         """Start, and wait until every bucket is held by as many workers as there are.
@@ -157,6 +161,7 @@ class _Course:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"the fleet did not come up; logs in {self._place.logs}")
             self._pass(0.2)
+        self._pushers = Pushers(self._place, self._notebook, sorted(self.vms), lambda: leases.addresses)
         self._pass(REST_S)
 
     def run_faults(self, schedule: tuple[Any, ...]) -> None:
@@ -171,14 +176,26 @@ class _Course:
     def rest(self) -> None:
         """No fault any more; then the fleet must be whole."""
         say(f"{time.monotonic() - self.begin:7.1f} s  quiet")
-        self._pass(self._place.options.quiet_s)
+        self._pass(self._place.options.quiet_s / 2)
+        if self._pushers is not None:
+            self._pushers.stop()
+        self._pass(self._place.options.quiet_s / 2)
         leases = self._leases
         if leases is not None:
             self.violations += await_whole(self._place, lambda: leases.held, self._world.tick)
         self.end = time.monotonic()
 
+    def stop_workers(self) -> list[str]:
+        """End the workers, and see which stats are left to nobody; names of those that had to be killed."""
+        killed = self._world.stop_workers()
+        if self._leases is not None:
+            self.queued = self._leases.queued_stats()
+        return killed
+
     def stop_watching(self) -> None:
-        """End the watches."""
+        """End the watches and the pushers."""
+        if self._pushers is not None:
+            self._pushers.stop()
         for watch in reversed(self._watches):
             watch.stop()
 

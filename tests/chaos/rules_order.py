@@ -80,10 +80,10 @@ def _check_interleaving(effects: Iterable[Effect], findings: Findings) -> None:
 
 
 def _check_monitors(evidence: Evidence, effects: Iterable[Effect], findings: Findings) -> None:
-    """Monitors are told no token: who speaks to one must be the bucket's holder, as Redis showed."""
+    """Monitors are told no token: who speaks to one must be the holder that Redis showed."""
     history = lease_history(evidence.leases)
     for effect in effects:
-        if effect.receiver != "monitor" or not effect.is_applied:
+        if effect.receiver != "monitor" or not effect.is_applied or effect.at > evidence.end:
             continue
         holders = holders_around(history.get(effect.bucket, ()), effect.at, MONITOR_GRACE_S)
         if holders and effect.holder not in holders:

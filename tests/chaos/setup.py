@@ -112,6 +112,11 @@ def document(place: Place, redis_url: str) -> dict[str, object]:
             "nodes": [{"name": f"sim-node-{number}", **node} for number in range(1, NODES + 1)],
         },
         "web": {"port": 0},
+        "stats": {
+            "enabled": True,
+            "secretFile": str(place.stats_secret),
+            "journal": str(place.stats_journal),
+        },
     }
 
 

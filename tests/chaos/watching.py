@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from app.adapters.redis_connection import RedisConnection
+from app.adapters.redis_keys import RedisKeys
 from app.bootstrap.stores import Stores
 from app.config import load_settings
 from app.errors import VmscalerError
@@ -69,6 +70,8 @@ class LeaseWatch:
     def __init__(self, place: Place, notebook: Notebook) -> None:
         settings = load_settings(str(place.config), place.environment(place.config))
         self.stores = Stores(settings)
+        self._redis = RedisConnection(f"unix://{place.redis_socket}")
+        self._keys = RedisKeys(settings.key_prefix)
         self._notebook = notebook
         self._known: dict[str, tuple[str, int]] = {}
         self._looks = 0
@@ -91,6 +94,15 @@ class LeaseWatch:
                 self._known[bucket] = (holder, row.token)
                 self._notebook.add(LeaseChange(now, bucket, holder, row.token))
         self.held = {bucket: holder for bucket, (holder, _) in self._known.items()}
+
+    def queued_stats(self) -> frozenset[tuple[str, int]]:
+        """Stats that wait in Redis for the owner of their bucket, as (VM, timestamp)."""
+        found = set()
+        for name in self.stores.names:
+            for raw in self._redis.execute("LRANGE", self._keys.stats(name), 0, -1):
+                stat = json.loads(raw)
+                found.add((str(stat["key"]), int(stat["timestamp"])))
+        return frozenset(found)
 
     def _read_agents(self) -> None:
         now = time.monotonic()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 
 from app.adapters.embedded_redis import is_answering
@@ -185,26 +185,17 @@ class World:
             case Kind.REDIS:
                 self._end_redis(fault, begin)
 
-    def stop(self) -> list[str]:
-        """End everything in order; names of those that had to be killed."""
+    def stop_workers(self) -> list[str]:
+        """End the workers, all at once; names of those that had to be killed."""
         for _, action in self._undo:
             action()
         self._undo.clear()
-        killed = []
-        for wave in (list(self.workers.values()), self.others, [self.redis]):
-            for child in wave:
-                child.is_kept = False
-                child.terminate()
-            deadline = time.monotonic() + TERM_GRACE_S
-            while any(child.pid is not None for child in wave) and time.monotonic() < deadline:
-                for child in wave:
-                    child.tick()
-                time.sleep(0.05)
-            for child in wave:
-                if child.pid is not None:
-                    killed.append(child.name)
-                    child.kill()
-        return killed
+        return _end(list(self.workers.values()))
+
+    def stop(self) -> list[str]:
+        """End what is left, Redis last; names of those that had to be killed."""
+        killed = self.stop_workers()
+        return [*killed, *_end(self.others), *_end([self.redis])]
 
     def _stop(self, worker: Child, until: float) -> None:
         worker.signal(signal.SIGSTOP)
@@ -251,6 +242,21 @@ class World:
         elif is_any and self._all_down is not None:
             self._notebook.add(Span(self._all_down, now, "all workers were down"))
             self._all_down = None
+
+
+def _end(children: Sequence[Child]) -> list[str]:
+    for child in children:
+        child.is_kept = False
+        child.terminate()
+    deadline = time.monotonic() + TERM_GRACE_S
+    while any(child.pid is not None for child in children) and time.monotonic() < deadline:
+        for child in children:
+            child.tick()
+        time.sleep(0.05)
+    late = [child for child in children if child.pid is not None]
+    for child in late:
+        child.kill()
+    return [child.name for child in late]
 
 
 def _text(fault: Fault) -> str:
