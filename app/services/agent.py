@@ -21,6 +21,7 @@ from app.services.agent_settings import AgentSettings
 from app.services.announcing import Announcement
 from app.services.executors import Executors
 from app.services.informants import Informants
+from app.services.looking import Looking
 from app.services.ownership import Ownership
 from app.services.polling import Polling
 from app.services.progress import Progress
@@ -38,21 +39,11 @@ logger = logging.getLogger(__name__)
 PUBLISH_EVERY_S = 1.0
 """How often a worker tells the registry about itself."""
 
-LOOK_EVERY_S = 1.0
-"""How often the real size is read of VMs whose resize was accepted and not yet seen."""
-
-LOOK_AFTER_MS = 2_000
-"""The platform's watch tells sooner, as a rule; a size is read only where it has not."""
-
 MAX_POLLS_OF_A_BUCKET = 2
 """A tick that finds so many of its bucket still running is dropped: the pool must never be full."""
 
-MAX_LOOKS = 32
-"""Real sizes read at once."""
-
 MAX_NAMED = 20
 """VMs that are left alone, named in the registry; its entries are small."""
-
 
 UNREGISTER_S = 2.0
 """At the end, for informants to be told; the leases are released before."""
@@ -136,13 +127,21 @@ class Agent:
     def start(self, queues_changed: Callable[[], None]) -> None:
         """Spawn the jobs; `queues_changed` is called whenever `held_buckets` may have changed."""
         self._queues_changed = queues_changed
+        looking = Looking(
+            (self._clock, self._concurrency),
+            self.supervisor,
+            self.ownership,
+            self.executors,
+            self.scaling,
+            look_s=self._settings.platform_timeout_s,
+        )
         jobs: dict[str, Callable[[], None]] = {
             "leases": lambda: self.ownership.run(self._stop, self._concurrency),
             "inventory": lambda: self.supervisor.run_inventory(self._stop),
             "scheduler": lambda: self.scheduler_link.run(self._stop),
             "timers": lambda: self.timers.run(self._stop),
-            "sizes": self._run_looks,
-            "overdue": self._run_overdue,
+            "sizes": partial(looking.run_looks, self._stop),
+            "overdue": partial(looking.run_overdue, self._stop),
             "registry": self._run_publishing,
             "recordings": lambda: self.recordings.run(self._stop),
         }
@@ -296,39 +295,6 @@ class Agent:
             self.scaling.consider(runner)
 
     # --- jobs ---------------------------------------------------------------------------------------------
-
-    def _run_overdue(self) -> None:
-        while not self._stop.wait(LOOK_EVERY_S):
-            for runner in self.supervisor.runners():
-                if runner.awaits_observation and runner.check_overdue():
-                    self.scaling.consider(runner)
-
-    def _run_looks(self) -> None:
-        """Those whose turn is longest ago come first, so that a silent platform holds up nobody for ever."""
-        looked: dict[str, float] = {}
-        while not self._stop.wait(LOOK_EVERY_S):
-            pending = [
-                runner
-                for runner in self.supervisor.runners()
-                if runner.awaits_observation
-                and not runner.is_observed
-                and runner.operation_age_ms >= LOOK_AFTER_MS
-            ]
-            looked = {runner.key: looked.get(runner.key, 0.0) for runner in pending}
-            pending.sort(key=lambda runner: looked[runner.key])
-            jobs = []
-            for runner in pending[:MAX_LOOKS]:
-                looked[runner.key] = self._clock.monotonic()
-                jobs.append(self._concurrency.spawn(f"look {runner.key}", partial(self._look, runner)))
-            for job in jobs:
-                job.join(self._settings.platform_timeout_s + 1)
-
-    def _look(self, runner: Runner) -> None:
-        try:
-            self.executors.look(runner, self.ownership.guard(runner.bucket))
-        except OwnershipLost:
-            return
-        self.scaling.consider(runner)
 
     def _run_publishing(self) -> None:
         while not self._stop.is_set():
