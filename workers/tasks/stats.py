@@ -7,6 +7,6 @@ from workers.celery_app import app
 
 
 @app.task(name="vmscaler.stats", send_events=False)  # type: ignore[untyped-decorator]
-def stats(bucket: str) -> None:
+def stats(bucket: str, **newer: object) -> None:
     """Read the bucket's stats; where another worker has it by now, that one has read them at its start."""
     app.vmscaler_agent.read_stats(BucketName(bucket))
