@@ -22,7 +22,7 @@ from app.core.model import Mode
 from app.core.resources import Resources, resources
 from app.errors import PeerRefused, PeerTimedOut, PeerUnreachable
 from app.ports.platform import Cursor, InventoryChange
-from app.ports.sender import Sender
+from app.ports.sender import TOKEN_HEADER, Sender
 from app.ports.store import FencingToken
 from app.ports.vm import Address, MonitorPolicy, VirtualMachine, VmKey
 from app.protocols.printable import printable
@@ -149,8 +149,9 @@ class SimPlatform:
         return InventoryChange(Cursor(found.cursor), found.full, tuple(updated), removed, tuple(unreadable))
 
     def read_size(self, vm: VirtualMachine, *, timeout_s: float) -> Resources:
-        """The size that the fleet's model of the VM has now."""
-        body = self._call("GET", _path(vm), timeout_s=timeout_s)
+        """The size that the VM really has; our token fences out the bucket's earlier owners there."""
+        headers = None if self._sender is None else self._sender.reading_headers(vm.key)
+        body = self._call("GET", _path(vm), timeout_s=timeout_s, headers=headers)
         return self._parse(_Observed, body).observed.amount()
 
     def apply_size(
@@ -158,7 +159,7 @@ class SimPlatform:
     ) -> None:
         """Ask for a size; refused with 409 (old token), 412 (another basis), 422 (bounds, or a plain no)."""
         asked = {"cpu_m": target.cpu, "mem": target.mem, "basis": {"cpu_m": vm.use.cpu, "mem": vm.use.mem}}
-        headers = {"X-Vmscaler-Token": str(token)}
+        headers = {TOKEN_HEADER: str(token)}
         if self._sender is not None:
             headers |= self._sender.headers(vm.key)
         self._call("PUT", f"{_path(vm)}/size", timeout_s=timeout_s, body=asked, headers=headers)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
-import uuid
+from functools import partial
 
-from app import __version__
 from app.adapters.clock import SystemClock
 from app.adapters.green import GreenConcurrency
 from app.adapters.recording_files import RecordingDirectory
+from app.bootstrap.identity import make_facts, make_holder
 from app.bootstrap.informants import build_informants
 from app.bootstrap.peers import build_metrics_pages, build_monitor_dialer, build_scheduler_client
 from app.bootstrap.platform import build_platform, build_scheduler_watch
@@ -17,13 +16,13 @@ from app.bootstrap.stores import Stores
 from app.bootstrap.worker_progress import watch_progress
 from app.bootstrap.worker_stats import build_stats, connect_stats
 from app.bootstrap.worker_web import WorkerWeb
-from app.cluster.lease import LeaseTimes, format_identity
+from app.cluster.lease import LeaseTimes
 from app.config import Settings
-from app.errors import StoreUnavailable
+from app.errors import OwnershipLost, StoreUnavailable
 from app.ports.runtime import TaskQueue
 from app.ports.sender import Sender, holder_text
 from app.ports.stats import StatBell
-from app.ports.store import Holder
+from app.ports.store import BucketName
 from app.services.agent import Agent
 from app.services.agent_settings import AgentSettings
 from app.services.executors import Executors
@@ -77,6 +76,13 @@ def _file_rules(settings: Settings, worker: str) -> FileRules | None:
     return FileRules(recording.vms, files, max_bytes=size, max_s=age_s)
 
 
+def _token_of(ownership: Ownership, bucket: str) -> int | None:
+    try:
+        return ownership.guard(BucketName(bucket)).token
+    except OwnershipLost:
+        return None
+
+
 def _lease_times(settings: Settings) -> LeaseTimes:
     return LeaseTimes(
         duration_s=settings.ownership.lease_duration_seconds,
@@ -100,8 +106,7 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue, bell: StatBel
     clock, concurrency = SystemClock(), GreenConcurrency()
     stores = Stores(settings)
     _check_total(stores, settings.ownership.buckets)
-    holder = Holder(format_identity(worker, settings.env.pod_ip or settings.web.host), str(uuid.uuid4()))
-    facts = {"name": worker, "started_ms": clock.wall_ms(), "version": __version__, "pid": os.getpid()}
+    holder, facts = make_holder(settings, worker), make_facts(worker, clock.wall_ms())
     agent = Agent(times, clock, concurrency, holder, stores.ticks, stores.intents, stores.agents, facts)
     ownership = Ownership(
         stores.leases,
@@ -113,7 +118,7 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue, bell: StatBel
         on_lost=agent.bucket_lost,
         on_releasing=agent.bucket_releasing,
     )
-    sender = Sender(holder_text(holder), stores.ring.owner)
+    sender = Sender(holder_text(holder), stores.ring.owner, partial(_token_of, ownership))
     platform, pages = build_platform(settings, sender), build_metrics_pages(settings, sender)
     peers = platform, build_monitor_dialer(settings, sender), pages
     supervisor = Supervisor(times, clock, concurrency, stores.ring, stores.states, ownership, peers)

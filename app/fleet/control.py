@@ -16,7 +16,7 @@ from app.fleet.simulated_vm import SimulatedVm
 from app.fleet.state_file import size_facts
 from app.guest.access import Access
 from app.guest.http_messages import Request, Response, Upgrade, json_response
-from app.ports.sender import BUCKET_HEADER, HOLDER_HEADER, readable
+from app.ports.sender import BUCKET_HEADER, HOLDER_HEADER, TOKEN_HEADER, readable
 from app.simulation.faults import FAULT_EFFECTS, Fault
 from app.simulation.profiles import Demand
 
@@ -106,6 +106,8 @@ class ControlInterface:
         return vm.facts(self._host)
 
     def _show(self, request: Request, vm: SimulatedVm) -> Response:
+        if request.headers.get(TOKEN_HEADER.lower()):
+            self._fleet.see_token(readable(request.headers.get(BUCKET_HEADER.lower())), _token(request))
         model = self._fleet.present(vm).model
         demand = model.demand
         physics = {
@@ -122,13 +124,10 @@ class ControlInterface:
 
     def _ask_size(self, request: Request, vm: SimulatedVm) -> Response:
         body = _object(request)
-        token = request.headers.get("x-vmscaler-token", "")
-        if not (token.isascii() and token.isdigit() and len(token) < 16):
-            raise InvalidInput("X-Vmscaler-Token", "a whole number is needed")
         asked = SizeRequest(
             _size(body, "body"),
             _size(body.get("basis"), "basis"),
-            int(token),
+            _token(request),
             readable(request.headers.get(HOLDER_HEADER.lower())),
             readable(request.headers.get(BUCKET_HEADER.lower())),
         )
@@ -177,6 +176,13 @@ class ControlInterface:
 
 def _error(status: int, text: str) -> Response:
     return json_response({"error": text}, status)
+
+
+def _token(request: Request) -> int:
+    token = request.headers.get(TOKEN_HEADER.lower(), "")
+    if not (token.isascii() and token.isdigit() and len(token) < 16):
+        raise InvalidInput(TOKEN_HEADER, "a whole number is needed")
+    return int(token)
 
 
 def _object(request: Request) -> dict[str, object]:

@@ -135,6 +135,10 @@ class Fleet:
         self._apply_later(vm)
         return verdict
 
+    def see_token(self, bucket: str, token: int) -> None:
+        """A bucket's owner has shown its token: what earlier ones still send is refused from now on."""
+        self._fences.raise_to(bucket, token)
+
     def delete(self, vm: SimulatedVm) -> None:
         """Take a VM away for good; the second time does nothing."""
         if self.vms.pop(vm.key, None) is None:

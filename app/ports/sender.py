@@ -15,6 +15,9 @@ HOLDER_HEADER = "X-Vmscaler-Holder"
 BUCKET_HEADER = "X-Vmscaler-Bucket"
 """The VM's bucket: a token fences out older ones for all of it, not for the one VM alone."""
 
+TOKEN_HEADER = "X-Vmscaler-Token"  # noqa: S105 - a header's name
+"""The fencing token of the bucket's lease, a decimal number."""
+
 MAX_HEADER_LENGTH = 400
 """Of a holder or bucket; a receiver ignores a longer one."""
 
@@ -28,10 +31,12 @@ class Sender:
     Attributes:
         holder: see `holder_text`.
         bucket_of: the bucket of a VM, by the ring that this worker goes by.
+        token_of: the token of a bucket that it holds now; None for one that it doesn't.
     """
 
     holder: str
     bucket_of: Callable[[VmKey], str]
+    token_of: Callable[[str], int | None] = lambda bucket: None
 
     def headers(self, key: VmKey | None = None) -> dict[str, str]:
         """What to add to a request; the bucket where it concerns one VM."""
@@ -39,6 +44,11 @@ class Sender:
         if key is not None:
             headers[BUCKET_HEADER] = self.bucket_of(key)
         return headers
+
+    def reading_headers(self, key: VmKey) -> dict[str, str]:
+        """What to add where a VM is read at take-over: receivers then refuse earlier owners from there on."""
+        token = self.token_of(self.bucket_of(key))
+        return self.headers(key) | ({} if token is None else {TOKEN_HEADER: str(token)})
 
 
 def holder_text(holder: Holder) -> str:

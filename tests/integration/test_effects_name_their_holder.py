@@ -48,8 +48,14 @@ def test_the_fleet_journals_who_polled_connected_and_asked_and_refuses_the_old_o
         session.serve_in_background()
         session.upscale(resources(250, 1), first.slot_bytes, timeout_s=30)
         platform.apply_size(first, first.use, token=FencingToken(9), timeout_s=30)
+        # One who has read the VM's size with a newer token fences the bucket as well.
+        reader = SimPlatform(
+            fleet.url, sender=Sender("worker2_::1/id-2", SENDER.bucket_of, lambda bucket: 10)
+        )
+        reader.read_size(second, timeout_s=30)
+        reader.close()
         try:
-            platform.apply_size(second, second.use, token=FencingToken(8), timeout_s=30)
+            platform.apply_size(second, second.use, token=FencingToken(9), timeout_s=30)
             refusal = None
         except PeerRefused as err:
             refusal = err.code
