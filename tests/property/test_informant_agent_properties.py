@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,9 +25,6 @@ from app.protocols.informant import (
 )
 from app.protocols.informant_agent import AgentTimes, InformantAgent, Reply, Standing
 from app.web.agent_ports import AgentApplication
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIEnvironment
 
 ID = "6a1c5f6e-1111-4222-8333-0123456789ab"
 OTHER = "6a1c5f6e-1111-4222-8333-0123456789ac"
@@ -104,7 +101,7 @@ def _serve(
         statuses.append(status)
         return lambda data: None
 
-    content = b"".join(application.serve(cast("WSGIEnvironment", environ), start_response))
+    content = b"".join(application.serve(environ, start_response))
     return statuses[0][:3], content
 
 
