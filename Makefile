@@ -35,7 +35,7 @@ check: setup ## style, types, floors, fast tests (under 90 s)
 test: setup ## every test (under 6 min)
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests
 
-bench: setup ## CPU per operation, and per VM and poll (about 2 min)
+bench: setup ## CPU and memory: operations, monitors, a whole fleet (about 4 min)
 	$(BIN)/python -m tests.bench
 
 clean: ## remove what the build and the tests left

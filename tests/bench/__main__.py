@@ -1,11 +1,17 @@
-"""Runs the benchmarks and prints two tables; `--fleet-only` and `--micro-only` leave one out."""
+"""Runs the benchmarks and prints their tables; `--…-only` runs one of them alone."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 from tests.bench.fleet import FleetPlan, measure_fleet
+from tests.bench.monitors import measure_monitors
 from tests.bench.operations import measure_operations
+from tests.bench.upscales import measure_upscales
+
+ONLY = ("micro", "monitors", "upscales", "fleet")
+"""The benchmarks, in their order."""
 
 
 def main() -> None:
@@ -15,14 +21,19 @@ def main() -> None:
     parser.add_argument("--period", type=float, default=5.0)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--mix", default="", help="of the fleet's load profiles; default: the fleet's own")
-    parser.add_argument("--fleet-only", action="store_true")
-    parser.add_argument("--micro-only", action="store_true")
+    for name in ONLY:
+        parser.add_argument(f"--{name}-only", action="store_true")
     options = parser.parse_args()
-    if not options.fleet_only:
-        measure_operations()
-    if not options.micro_only:
-        plan = FleetPlan(options.vms, options.workers, options.period, options.seconds, options.mix)
-        measure_fleet(plan)
+    plan = FleetPlan(options.vms, options.workers, options.period, options.seconds, options.mix)
+    benches: dict[str, Callable[[], None]] = {
+        "micro": measure_operations,
+        "monitors": measure_monitors,
+        "upscales": measure_upscales,
+        "fleet": lambda: measure_fleet(plan),
+    }
+    wanted = [name for name in ONLY if getattr(options, f"{name}_only")]
+    for name in wanted or ONLY:
+        benches[name]()
 
 
 if __name__ == "__main__":

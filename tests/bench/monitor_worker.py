@@ -1,17 +1,14 @@
 """One patched process with many monitor links, as a worker holds them: memory and CPU of the links alone.
 
-Called as `monitor_worker PORT COUNT SECONDS`; prints one JSON object.
+Imported once the standard library is cooperative.
 """
 
-import gevent.monkey
-
-gevent.monkey.patch_all()
+from __future__ import annotations
 
 import gc
 import json
 import os
 import resource
-import sys
 import time
 from pathlib import Path
 
@@ -49,7 +46,7 @@ def runners(address: Address, count: int) -> list[Runner]:
 
 
 def main(port: int, count: int, seconds: float) -> None:
-    """Connect all, let them settle, measure."""
+    """Connect all, let them settle, measure; print one JSON object, end the process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, count + 256)), hard))
     all_runners = runners(Address("127.0.0.1", port), count + 1)
@@ -80,7 +77,3 @@ def wait_until_active(batch: list[Runner]) -> None:
     with gevent.Timeout(120):
         while not all(runner.state.monitor.is_active for runner in batch):
             gevent.sleep(0.02)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))

@@ -10,6 +10,7 @@ COUNT = 2_000
 SECONDS = 30.0
 BUDGET_MB = 40.0
 BUDGET_CORE = 0.15
+_WORKER = "import gevent.monkey as g; g.patch_all(); from tests.bench.monitor_worker import main"
 
 
 def measure_monitors(count: int = COUNT, seconds: float = SECONDS) -> None:
@@ -20,7 +21,7 @@ def measure_monitors(count: int = COUNT, seconds: float = SECONDS) -> None:
     try:
         assert peer.stdout is not None
         port = peer.stdout.readline().decode().strip()
-        command = [sys.executable, "-m", "tests.bench.monitor_worker", port, str(count), str(seconds)]
+        command = [sys.executable, "-c", f"{_WORKER}; main({int(port)}, {count}, {seconds})"]
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300 + seconds)
     finally:
         peer.communicate(timeout=60)
