@@ -58,8 +58,9 @@ def _make(settings: Settings) -> Celery:
         task_default_queue=SHARED_QUEUE,
         task_track_started=False,
         worker_prefetch_multiplier=1,
-        # A full pool blocks the consumer, queue changes included: above the number of tasks that can exist.
-        worker_concurrency=2 * buckets + MAX_SCALING_TASKS + 16,
+        # A full pool blocks the consumer, queue changes included: above the number of tasks that can exist
+        # (of each bucket two polls and a reading of its stats).
+        worker_concurrency=3 * buckets + MAX_SCALING_TASKS + 16,
         worker_send_task_events=True,
         worker_cancel_long_running_tasks_on_connection_loss=False,
         result_backend_thread_safe=True,

@@ -41,6 +41,9 @@ REMEMBERED_VMS = 65_536
 CANCEL_S = 10.0
 """How long `cancel` waits for what is being processed; every call has a shorter limit of its own."""
 
+HAND_ON_S = 5.0
+"""How long `cancel` then tries to put into queues what is left; a Redis that is away must not hold it up."""
+
 
 @dataclass(slots=True)
 class _Item:
@@ -163,8 +166,9 @@ class Forwarder:
             self._lines.clear()
             self._ready.clear()
             self._waiting.clear()
+        deadline = self._clock.monotonic() + HAND_ON_S
         for item in left:
-            self._finish(item, self._hand_on(item))
+            self._finish(item, self._hand_on(item, is_tried=self._clock.monotonic() < deadline))
         for bucket in self.buckets:
             self.set_processor(bucket, None)
 
@@ -272,12 +276,12 @@ class Forwarder:
                     self._last.popitem(last=False)
         return fate
 
-    def _hand_on(self, item: _Item) -> Fate:
+    def _hand_on(self, item: _Item, *, is_tried: bool) -> Fate:
         """At the end: what is still in hand."""
         if item.origin is not None:
             return Fate.RETURNED
         try:
-            if self.send is not None:
+            if self.send is not None and is_tried:
                 self.send(self._bucket_set.owner(item.stat.key), item.stat)
                 return Fate.FORWARDED
             item.problem = "this process ends"

@@ -111,6 +111,7 @@ class Stats:
     def counters(self) -> dict[str, int]:
         """For the registry: taken + received = accepted + forwarded + late + dropped + returned + in_hand."""
         counts = {**asdict(self.forwarder.counts), "in_hand": self.forwarder.in_hand}
+        counts["unreadable"] = self._reading.unreadable
         return {f"stats_{name}": count for name, count in counts.items()}
 
     def problems(self) -> list[str]:

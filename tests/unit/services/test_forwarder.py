@@ -201,6 +201,21 @@ def test_what_cannot_be_handed_on_at_the_end_is_counted_as_dropped(setting: Sett
     assert setting.fates == [(Stat("a/vm", 1), Fate.DROPPED)]
 
 
+def test_a_queue_that_does_not_answer_holds_up_the_end_for_seconds_only(setting: Setting) -> None:
+    def hang(bucket: str, stat: Stat) -> None:
+        setting.clock.advance(2.0)
+        raise OSError("no answer")
+
+    setting.forwarder.send = hang
+    for number in range(100):
+        setting.forwarder.process(Stat(f"a/vm-{number}", 1))
+    setting.jobs.run()
+    begun = setting.clock.monotonic()
+    setting.forwarder.cancel()
+    assert setting.clock.monotonic() - begun < 10
+    assert setting.forwarder.counts.dropped == 100
+
+
 class Queue:
     """The queue that a stat was read from."""
 
