@@ -7,12 +7,15 @@ sent there: what the guest can't take offline stays.
 
 from __future__ import annotations
 
+import time
+
 from app.adapters.qemu_guest import GuestCpus, GuestDaemon
 from app.adapters.qemu_quota import CpuQuota
 from app.adapters.qmp import QmpSession
 from app.core.resources import MilliCpu
 from app.errors import PeerRefused, PeerUnreachable
 
+_PRESENT_EVERY_S = 0.1
 _PLUGGED = "vmscaler-cpu"
 """What the ids of the CPUs that we plugged begin with."""
 
@@ -80,9 +83,13 @@ class CpuDriver:
             if count < _count(session):
                 raise PeerRefused(session.peer, "without a guest daemon no CPU can be taken away under TCG")
             return
-        if timeout_s <= 0:
+        deadline = time.monotonic() + timeout_s
+        if self._is_plugged:
+            _wait_present(self._guest, count, deadline)
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
             raise PeerUnreachable(self._guest.peer, "no time left to set its CPUs")
-        reached = self._guest.set_cpus(count, timeout_s=timeout_s)
+        reached = self._guest.set_cpus(count, timeout_s=remaining)
         if self._is_plugged and reached.online == count:
             self._unplug(session, count)
 
@@ -112,6 +119,14 @@ class CpuDriver:
             path = str(cpu.get("qom-path", ""))
             if path.startswith(f"/machine/peripheral/{_PLUGGED}"):
                 session.execute("device_del", id=path.rpartition("/")[2])
+
+
+def _wait_present(guest: GuestDaemon, count: int, deadline: float) -> None:
+    """A CPU that was plugged is there for the guest a moment later. Raises PeerError."""
+    while (remaining := deadline - time.monotonic()) > 0:
+        if guest.cpus(timeout_s=remaining).present >= count:
+            return
+        time.sleep(_PRESENT_EVERY_S)
 
 
 def whole_cpus(milli: MilliCpu) -> int:
