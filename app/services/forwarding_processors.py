@@ -131,8 +131,7 @@ class LeaseWatch:
             self._forwarder.set_processor(bucket, None)
 
     def _set(self, bucket: str, *, is_ours: bool) -> None:
-        """The old processor is shut down before there is a new one."""
-        self._forwarder.set_processor(bucket, None)
+        """The forwarder shuts the old processor down before there is a new one."""
         if is_ours:
             self._forwarder.set_processor(bucket, LocalProcessor(bucket, self._accept))
         else:
