@@ -12,8 +12,10 @@ from app.adapters.green import GreenConcurrency
 from app.cluster.ring import BucketSet
 from app.core.resources import Resources
 from app.errors import OwnershipLost, PeerUnreachable
+from app.ports.peers import MonitorConnector
 from app.ports.store import BucketName, FencingToken, Intent
 from app.ports.vm import Address, VirtualMachine, VmKey
+from app.services.agent_settings import AgentSettings
 from app.services.executors import Executors
 from app.services.informants import Informants
 from app.services.runner import Runner
@@ -89,6 +91,8 @@ class Worker:
         intents: tuple[Intent, ...] = (),
         informants: Informants | None = None,
         is_ready: bool = True,
+        monitors: MonitorConnector | None = None,
+        settings: AgentSettings | None = None,
     ) -> None:
         clock, concurrency = SystemClock(), GreenConcurrency()
         self.log: list[str] = []
@@ -98,7 +102,7 @@ class Worker:
         self.scheduler = FakeScheduler(self.log)
         self.monitor = FakeMonitor(self.log)
         self.queue = FakeTaskQueue()
-        settings = some_settings(monitor_retry_min_wait_s=0.05)
+        settings = settings or some_settings(monitor_retry_min_wait_s=0.05)
         self.supervisor = Supervisor(
             settings,
             clock,
@@ -106,7 +110,7 @@ class Worker:
             BucketSet(1),
             self.states,
             self.guards,
-            (self.platform, self.monitor, NoPages()),
+            (self.platform, monitors or self.monitor, NoPages()),
         )
         self.timers = Timers(clock, concurrency, lambda key: None)
         self.link = SchedulerLink(self.scheduler, lambda is_there: None)
@@ -177,9 +181,13 @@ class Worker:
         """Let everything run that can, the platform's news included."""
         for _ in range(60):
             gevent.sleep(0.001)
-            change = self.platform.changes(self.supervisor.inventory._cursor, wait_s=0)
-            if change.updated or change.removed:
-                self.supervisor.inventory.take(change)
+            self.platform_news()
+
+    def platform_news(self) -> None:
+        """Take in what the platform has to tell."""
+        change = self.platform.changes(self.supervisor.inventory._cursor, wait_s=0)
+        if change.updated or change.removed:
+            self.supervisor.inventory.take(change)
 
     def until(self, condition: Callable[[], bool]) -> None:
         with gevent.Timeout(10):

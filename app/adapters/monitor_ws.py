@@ -1,7 +1,7 @@
 """Connections to vm-monitors: `app.protocols.monitor_agent` over a websocket (`spec/monitor-protocol.md`).
 
-Whoever owns a connection lends it the thread (a greenlet in a patched process) that receives, checks health and
-calls back: one of its own for each would take half the memory of a connection (`docs/benchmarks.md`).
+Whoever owns a connection lends it the thread (a greenlet in a patched process) that receives, checks health
+and calls back: one of its own for each would take half the memory of a connection (`docs/benchmarks.md`).
 """
 
 from __future__ import annotations

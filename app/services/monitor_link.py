@@ -1,7 +1,7 @@
 """The connection to a VM's monitor: dial, tell the core, watch it end, dial again, for ever.
 
-One job per VM, which also receives. A connection's callbacks carry its generation: what belongs to an earlier connection must not
-touch the core.
+One job per VM, which also receives. A connection's callbacks carry its generation: what belongs to an earlier
+connection must not touch the core.
 """
 
 from __future__ import annotations
@@ -138,13 +138,15 @@ class MonitorLink:
         if generation != self.generation or not runner.state.monitor.is_active:
             return
         runner.monitor_answered()
-        now = self._clock.monotonic()
-        if (
-            runner.last_upscale_request is not None
-            and now - runner.last_upscale_request < UPSCALE_REQUEST_GAP_S
-        ):
+        now, last = self._clock.monotonic(), runner.last_upscale_request
+        if last is not None and now - last < UPSCALE_REQUEST_GAP_S:
             return
         runner.last_upscale_request = now
+        valid_s = self._settings.core.monitor_requested_upscale_valid_period / 1000
+        if last is None or now - last > max(valid_s, UPSCALE_REQUEST_GAP_S):
+            # One that goes on asking is still in the state that was told.
+            runner.audit.add("upscale_requested", why="the guest asks for memory")
+            logger.info("guest asks for memory", extra={"vm": runner.key})
         runner.apply(MonitorUpscaleRequested(runner.now(), cpu=False, memory=True))
         self._changed(runner)
 
