@@ -55,6 +55,8 @@ def transport_options(settings: Settings, *, with_password: bool) -> dict[str, o
         "socket_keepalive": True,
         "health_check_interval": 5,
         "polling_interval": 0.2,
+        # Of a send: its caller has a next turn. The consumer says itself how often it tries.
+        "max_retries": 0,
     }
     if with_password and settings.redis.is_sentinel:
         options |= _sentinel_options(settings.redis)

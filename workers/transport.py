@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from kombu import transport
 from kombu.transport import redis
+from kombu.utils import functional
 from redis.exceptions import ResponseError
 
 from app.adapters.redis_access import HEALTH_CHECK_S, RedisAccess, redis_access
@@ -114,6 +115,9 @@ def use_sturdy_transport(settings: RedisSettings) -> None:
         ConfigurationError: a file that the settings name can't be read.
     """
     SturdyChannel.access = redis_access(settings)
+    # kombu takes its sleep as Celery's launcher starts, before gevent patches the process: each pause between
+    # two attempts to connect would stop everything else in the worker.
+    functional.sleep = time.sleep  # type: ignore[attr-defined]
     for scheme in _SCHEMES:
         transport.TRANSPORT_ALIASES[scheme] = _PLACE
 
