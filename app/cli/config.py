@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from functools import partial
 
 import click
 
@@ -56,7 +58,10 @@ def _notes(settings: Settings) -> list[str]:
     notes = []
     if settings.platform.kind == "qemu":
         notes.append(f".platform.kind: {settings.platform.kind} is not in this version; use sim")
-    for read in (settings.redis.check_files, settings.platform.token):
+    reads: list[Callable[[], object]] = [settings.redis.check_files, settings.platform.token]
+    if settings.stats.enabled:
+        reads.append(partial(settings.stats.secret, settings.env.stats_secret))
+    for read in reads:
         try:
             read()
         except ConfigurationError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,8 @@ def add_stats_page(application: WorkerApplication, intake: StatIntake) -> None:
             text = f"the body is longer than {intake.max_bytes} bytes".encode()
             return Reply(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, is_last=True)
         verdict = intake.receive(body, token)
-        return text_reply(STATUSES[verdict.answer], verdict.text)
+        reply = text_reply(STATUSES[verdict.answer], verdict.text)
+        return replace(reply, challenge="Bearer") if verdict.answer is Answer.UNAUTHORIZED else reply
 
     application.add("POST", STATS_PATH, post)
 

@@ -54,3 +54,15 @@ def test_a_missing_or_short_secret_is_a_mistake_of_the_configuration(
     config.write_text("{}")
     assert run(["--config", str(config), "token", "default/db"]) == 2
     assert "VMSCALER_STATS_SECRET" in capsys.readouterr().err
+
+
+def test_config_check_notes_a_secret_that_is_not_there(
+    tmp_path: Path, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["config", "check", str(config)]) == 0
+    assert capsys.readouterr().err == ""
+    (tmp_path / "secret").unlink()
+    assert run(["config", "check", str(config)]) == 0
+    captured = capsys.readouterr()
+    assert "note: .stats.secretFile: the file can't be read" in captured.err
+    assert SECRET not in captured.out + captured.err
