@@ -23,10 +23,10 @@ PATIENCE_S = 90.0
 class Demo:
     """A demo under way, and what an operator's commands say of it."""
 
-    def __init__(self, runtime: Path) -> None:
+    def __init__(self, runtime: Path, vms: int = 12) -> None:
         self._runtime = runtime
         environment = os.environ | {"XDG_RUNTIME_DIR": str(runtime), "DEMO_SECONDS": "600"}
-        command = [sys.executable, "-m", "app.main", "demo", "--vms", "12", "--stop-with-parent"]
+        command = [sys.executable, "-m", "app.main", "demo", "--vms", str(vms), "--stop-with-parent"]
         self.process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
 
     def ask(self, *arguments: str) -> str:
