@@ -1,7 +1,7 @@
 """A worker's services and a vm-monitor, over a real websocket, for `test_worker_and_monitor`.
 
-Runs in a process of its own, whose standard library is cooperative, as a worker's is; each scenario gives facts
-as JSON values. Times are seconds, measured where the monitor is.
+Runs in a process of its own, whose standard library is cooperative, as a worker's is; each scenario gives
+facts as JSON values. Times are seconds, measured where the monitor is.
 """
 
 from __future__ import annotations
@@ -192,6 +192,7 @@ def flood() -> dict[str, object]:
         _drive(worker, 4, lambda: time.monotonic() - begun > FLOOD_S)
         elapsed = time.monotonic() - begun
         monitor.is_flooding = False
+        worker._commit(runner)
         return _facts(worker, monitor) | {
             "sent": monitor.sent_requests,
             "forwarded": events.count("MonitorUpscaleRequested"),
@@ -205,4 +206,4 @@ def flood() -> dict[str, object]:
 def main() -> None:
     """Run the scenario that is named; print its facts."""
     scenarios = {"denials": denials, "error": error, "flood": flood}
-    print(json.dumps(scenarios[sys.argv[1]]()))
+    sys.stdout.write(json.dumps(scenarios[sys.argv[1]]()))
