@@ -77,6 +77,7 @@ class Agent:
         self._facts = facts
         self._stop: Signal = concurrency.signal()
         self._jobs: list[Job] = []
+        self._counts: dict[str, Callable[[], int]] = {}
         self._informants: Informants | None = None
         self._stats: Stats | None = None
         self._endpoint: Endpoint | None = None
@@ -121,6 +122,10 @@ class Agent:
     def watch(self, progress: Progress) -> None:
         """Keep account of our own progress; called once by bootstrap, or not at all."""
         self.progress = progress
+
+    def count(self, name: str, read: Callable[[], int]) -> None:
+        """Tell the registry of one more number, read at each publication; called before `start`."""
+        self._counts[name] = read
 
     # --- life ---------------------------------------------------------------------------------------------
 
@@ -311,8 +316,8 @@ class Agent:
             problems.append(
                 f"{len(inventory.unreadable)} VMs can't be read, so they are left alone: {name}: {what}"
             )
-        if self._informants is not None and self._informants.problem:
-            problems.append(self._informants.problem)
+        if self._informants is not None:
+            problems += self._informants.problems
         if self._stats is not None:
             problems += self._stats.problems()
         if self.progress is not None:
@@ -338,6 +343,7 @@ class Agent:
                 "poll_failures": self.polling.failures,
                 "skipped_polls": self.polling.skipped,
                 "scaling_tasks": self.scaling.tasks_sent,
+                **{name: read() for name, read in self._counts.items()},
                 **({} if self._informants is None else self._informants.counts),
                 **({} if self._stats is None else self._stats.counters()),
             },

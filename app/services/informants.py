@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 AT_ONCE = 1_024
 """Requests to informants at the same time; a VM more than that waits for one of them to end."""
 
+LASTING_S = 10.0
+"""Without leave for so long a VM is worth an operator's look; a change-over is shorter."""
+
 
 class Informants:
     """One agent for each VM that is to have one.
@@ -45,7 +48,7 @@ class Informants:
         self._ready: deque[Callable[[], None]] = deque()
         self._running = 0
         self._idle = peers.concurrency.signal()
-        self._had_ports = True
+        self._without: set[str] = set()
 
     def connect(self, changed: Callable[[Runner], None]) -> None:
         """Name who is told of a runner whose leave has changed; called once, before anything runs."""
@@ -73,6 +76,7 @@ class Informants:
         if link is None:
             return
         del self._links[runner.key]
+        self._without.discard(runner.key)
         self._timers.cancel(runner.key)
         runner.informant = None
         body = link.let_go()
@@ -111,12 +115,26 @@ class Informants:
     # --- showing ------------------------------------------------------------------------------------------
 
     @property
-    def problem(self) -> str:
-        """What an operator should know; empty: nothing."""
-        without = sum(link.is_without for link in self._links.values())
-        if not without:
-            return ""
-        return f"informant.ports {self._ports} are used up; VMs that go on without their informant: {without}"
+    def problems(self) -> list[str]:
+        """What an operator should know, a sentence each."""
+        texts = [self._used_up] if self._used_up else []
+        now = self._peers.clock.monotonic()
+        barred = [
+            (link.runner.key, bar)
+            for link in self._links.values()
+            if (bar := link.bar) is not None and now - link.since >= LASTING_S
+        ]
+        if barred:
+            key, bar = min(barred)
+            what = "VMs are not scaled, since we are not their informants' current agent"
+            texts.append(f"{len(barred)} {what}: {key}: {bar}")
+        return texts
+
+    @property
+    def _used_up(self) -> str:
+        """That there are too few ports; empty: there are enough."""
+        what = f"informant.ports {self._ports} are used up; VMs that go on without their informant"
+        return f"{what}: {len(self._without)}" if self._without else ""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -145,9 +163,12 @@ class Informants:
             link.attempt()
         finally:
             self._set_timer(link)
-        if self.problem and self._had_ports:
-            logger.warning("no port is free for an agent", extra={"reason": self.problem})
-        self._had_ports = not self.problem
+        if link.is_without and self._of(link.runner) is link:
+            if not self._without:
+                logger.warning("no port is free for an agent", extra={"ports": self._ports})
+            self._without.add(link.runner.key)
+        else:
+            self._without.discard(link.runner.key)
 
     def _begin(self, what: Callable[[], None]) -> None:
         self._ready.append(what)

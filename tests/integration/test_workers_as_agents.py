@@ -254,7 +254,7 @@ def test_more_vms_than_ports_go_on_without_and_take_the_port_that_becomes_free(o
     side = AgentSide(ports=[port])
     of.sides.append(side)
     worker = Worker(vm_of(guest, name="a"), vm_of(guest, name="b"), informants=side.informants)
-    until(lambda: side.informants.problem.endswith("go on without their informant: 1"), "said")
+    until(lambda: "go on without their informant: 1" in str(side.informants.problems), "said")
     leaves = [runner.informant for runner in worker.supervisor.runners()]
     until(lambda: all(leave is not None and leave.bar is None for leave in leaves), "both may act")
     assert side.informants.counts == {"informant_agents": 2, "informant_active": 2}
@@ -264,4 +264,4 @@ def test_more_vms_than_ports_go_on_without_and_take_the_port_that_becomes_free(o
     until(
         lambda: [each for each in agents_of(guest) if each is not agent] != [], "the other one has the port"
     )
-    assert side.informants.problem == ""
+    assert side.informants.problems == []

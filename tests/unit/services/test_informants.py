@@ -14,6 +14,7 @@ import pytest
 from app.adapters.clock import SystemClock
 from app.adapters.green import GreenConcurrency
 from app.core.model import Mode
+from app.ports.runtime import Clock
 from app.ports.store import BucketName, FencingToken, VmWrite
 from app.ports.vm import Address, MonitorPolicy, VirtualMachine
 from app.protocols.agent_store import MemoryAgentStore
@@ -21,6 +22,7 @@ from app.protocols.informant import AgentRequest
 from app.protocols.informant_agent import AgentTimes
 from app.services.informant_link import SUSPENDED, InformantPeers, InformantSettings
 from app.services.informants import Informants
+from tests.fakes.clock import FakeClock
 from tests.fakes.informants import FakeInformants
 from tests.fakes.states import MemoryState
 from tests.service_builders import BUCKET, a_virtual_machine
@@ -39,10 +41,12 @@ class HookedState(MemoryState):
         self.after_commit()
 
 
-def informants_of(fake: FakeInformants, times: AgentTimes = PATIENT, **settings: float) -> Informants:
+def informants_of(
+    fake: FakeInformants, times: AgentTimes = PATIENT, clock: Clock | None = None, **settings: float
+) -> Informants:
     zero = itertools.repeat(0.0)
     peers = InformantPeers(
-        fake, fake, SystemClock(), GreenConcurrency(), lambda: str(uuid.uuid4()), lambda: next(zero)
+        fake, fake, clock or SystemClock(), GreenConcurrency(), lambda: str(uuid.uuid4()), lambda: next(zero)
     )
     informants = Informants(peers, InformantSettings(times, **settings), "20000-20999", MemoryAgentStore())
     concurrency = GreenConcurrency()
@@ -56,7 +60,7 @@ def a_vm(**changes: object) -> VirtualMachine:
 
 
 def a_worker(fake: FakeInformants, times: AgentTimes = PATIENT, **settings: float) -> Worker:
-    return Worker(a_vm(), informants=informants_of(fake, times, **settings))
+    return Worker(a_vm(), informants=informants_of(fake, times, None, **settings))
 
 
 def bar(worker: Worker) -> str | None:
@@ -239,13 +243,13 @@ def test_a_used_up_range_is_said_once_and_the_vm_goes_on(caplog: pytest.LogCaptu
     fake = FakeInformants(free=0)
     informants = informants_of(fake, no_port_s=0.01)
     worker = Worker(a_vm(), a_vm(name="other"), informants=informants)
-    worker.until(lambda: informants.problem != "")
-    assert "20000-20999 are used up" in informants.problem
+    worker.until(lambda: informants.problems != [])
+    assert "20000-20999 are used up" in informants.problems[0]
     worker.settle()
     assert len([record for record in caplog.records if record.message == "no port is free for an agent"]) == 1
     worker.until(lambda: sum(entry.startswith("permit") for entry in worker.log) >= 2)
     fake.free = 2
-    worker.until(lambda: informants.problem == "" and len(fake.registered) == 2)
+    worker.until(lambda: informants.problems == [] and len(fake.registered) == 2)
 
 
 def test_a_suspended_vm_is_not_stuck_for_its_silent_monitor() -> None:
@@ -260,3 +264,16 @@ def test_a_suspended_vm_is_not_stuck_for_its_silent_monitor() -> None:
     worker.runner.update_status()
     assert (worker.runner.status, worker.runner.status_reason) == ("ok", "")
     assert worker.runner.vm.monitor is MonitorPolicy.REQUIRED
+
+
+def test_a_vm_that_is_left_alone_for_long_is_worth_an_operators_look() -> None:
+    fake, clock = FakeInformants(), FakeClock()
+    informants = informants_of(fake, clock=clock)
+    worker = Worker(a_vm(), a_vm(name="other"), informants=informants)
+    worker.until(lambda: informants.counts["informant_active"] == 2)
+    fake.ask(fake.newest, AgentRequest.SUSPEND)
+    assert informants.problems == [], "a change-over is none"
+    clock.advance(10.0)
+    (text,) = informants.problems
+    assert text.startswith("1 VMs are not scaled")
+    assert text.endswith(f": {SUSPENDED}")
