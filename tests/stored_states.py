@@ -1,8 +1,8 @@
 """Keeps what this version leaves in Redis, so that later versions can be tested on it (docs/upgrading.md).
 
 `python -m tests.stored_states` runs a demo of six VMs for some seconds, pauses one, observes another,
-kills the workers, and writes all keys to `tests/data/states/v<RECORD_VERSION>/redis.json`. Run it once with the
-code of each version, when `RECORD_VERSION` is raised.
+kills the workers, and writes all keys to `tests/data/states/v<RECORD_VERSION>/redis.json`. Run it once with
+the code of each version, when `RECORD_VERSION` is raised.
 """
 
 from __future__ import annotations
