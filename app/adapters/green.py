@@ -55,7 +55,14 @@ class GreenSignal:
 
 
 class GreenConcurrency:
-    """Greenlets of this process' hub."""
+    """Greenlets of this process' hub.
+
+    Attributes:
+        jobs: that have been spawned and have not ended.
+    """
+
+    def __init__(self) -> None:
+        self.jobs = 0
 
     def spawn(self, name: str, run: Callable[[], None]) -> GreenJob:
         """See `Concurrency.spawn`; the name is the greenlet's in stack dumps too."""
@@ -68,8 +75,14 @@ class GreenConcurrency:
 
         greenlet = gevent.Greenlet(guarded)
         greenlet.name = name
+        self.jobs += 1
+        # Also of one that is killed before it has begun.
+        greenlet.rawlink(self._ended)
         greenlet.start()
         return GreenJob(greenlet)
+
+    def _ended(self, greenlet: object) -> None:
+        self.jobs -= 1
 
     def signal(self) -> GreenSignal:
         """See `Concurrency.signal`."""

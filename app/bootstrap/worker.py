@@ -139,6 +139,7 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue, bell: StatBel
         dispatch=scaling.dispatch,
         crashed=supervisor.crashed,
     )
+    agent.counts["jobs"] = lambda: concurrency.jobs
     supervisor.connect(
         scaling.consider, scaling.forget, lambda: link.current()[0] is not None, agent.bucket_fenced
     )

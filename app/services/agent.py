@@ -53,7 +53,7 @@ class Agent:
     """A worker's services, running between `start` and `stop`.
 
     Args:
-        facts: what the registry is told beside counters: name, address, version, pid.
+        facts: what the registry is told beside counters: name, address, version, pid; `counts` has more of them.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Agent:
         self._facts = facts
         self._stop: Signal = concurrency.signal()
         self._jobs: list[Job] = []
-        self._counts: dict[str, Callable[[], int]] = {}
+        self.counts: dict[str, Callable[[], int]] = {}
         self._informants: Informants | None = None
         self._stats: Stats | None = None
         self._endpoint: Endpoint | None = None
@@ -122,10 +122,6 @@ class Agent:
     def watch(self, progress: Progress) -> None:
         """Keep account of our own progress; called once by bootstrap, or not at all."""
         self.progress = progress
-
-    def count(self, name: str, read: Callable[[], int]) -> None:
-        """Tell the registry of one more number, read at each publication; called before `start`."""
-        self._counts[name] = read
 
     # --- life ---------------------------------------------------------------------------------------------
 
@@ -343,7 +339,7 @@ class Agent:
                 "poll_failures": self.polling.failures,
                 "skipped_polls": self.polling.skipped,
                 "scaling_tasks": self.scaling.tasks_sent,
-                **{name: read() for name, read in self._counts.items()},
+                **{name: read() for name, read in self.counts.items()},
                 **({} if self._informants is None else self._informants.counts),
                 **({} if self._stats is None else self._stats.counters()),
             },

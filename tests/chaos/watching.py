@@ -113,6 +113,8 @@ class LeaseWatch:
             holder = holder_text(Holder(facts["identity"], facts["agent_id"]))
             counters = {name: value for name, value in facts["counters"].items() if isinstance(value, int)}
             self._notebook.add(Counters(now, holder, counters))
+            if "jobs" in counters:
+                self._notebook.add(Gauge(now, "a worker", "jobs", counters["jobs"]))
             if facts.get("address"):
                 self.addresses[facts["name"]] = facts["address"]
 
