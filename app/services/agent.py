@@ -53,7 +53,7 @@ class Agent:
     """A worker's services, running between `start` and `stop`.
 
     Args:
-        facts: what the registry is told beside counters: name, address, version, pid; `counts` has more of them.
+        facts: for the registry, beside counters: name, address, version, pid; `counts` has more numbers.
     """
 
     def __init__(
