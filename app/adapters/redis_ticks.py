@@ -11,7 +11,7 @@ from app.ports.store import BucketName
 
 
 class RedisTicks:
-    """The `TickStore` of one fleet."""
+    """The `TickStore` and `TickReader` of one fleet."""
 
     def __init__(self, connection: RedisConnection, keys: RedisKeys) -> None:
         self._connection = connection
@@ -25,3 +25,10 @@ class RedisTicks:
             self._take_due, [self._keys.seq(name) for name in names], max(round(period_s * 1000), 1)
         )
         return [(BucketName(names[index]), int(seq)) for index, seq in due]
+
+    def last_turns(self, total: int) -> Sequence[int | None]:
+        """See `TickReader.last_turns`."""
+        times = self._connection.execute_all(
+            [("HGET", self._keys.seq(name), "ms") for name in bucket_names(total)]
+        )
+        return [None if ms is None else int(ms) for ms in times]

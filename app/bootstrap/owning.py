@@ -1,4 +1,4 @@
-"""What the operator's commands about ownership need: resize, drain."""
+"""What the operator's commands about ownership need: resize, drain, leases."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from app.adapters.redis_resize import RedisResize
 from app.bootstrap.stores import Stores
 from app.config import Settings
 from app.services.draining import Draining
+from app.services.lease_listing import LeaseListing
 from app.services.resizing import Resizing
 
 
@@ -39,3 +40,13 @@ def build_draining(settings: Settings) -> Draining:
     stores = Stores(settings)
     drains = RedisDrains(RedisConnection(settings.redis), RedisKeys(settings.key_prefix))
     return Draining(drains, stores.leases, stores.agents, SystemClock(), time.sleep)
+
+
+def build_lease_listing(settings: Settings) -> LeaseListing:
+    """What is behind `leases`.
+
+    Raises:
+        ConfigurationError: Redis' address or its password file can't be read.
+    """
+    stores = Stores(settings)
+    return LeaseListing(stores.leases, stores.states, stores.ticks, stores.names)

@@ -115,12 +115,17 @@ def agent_shape(agent: AgentRow) -> Json:
         "kind": agent.kind,
         "name": agent.name,
         "agent_id": printable(agent.agent_id),
+        "number": agent.number,
         "identity": agent.identity,
         "address": agent.address,
         "pid": agent.pid,
         "version": agent.version,
         "started_ms": agent.started_ms,
         "age_ms": agent.age_ms,
+        "protocol": None
+        if agent.protocol is None
+        else {"min": agent.protocol[0], "max": agent.protocol[1]},
+        "draining": agent.is_draining,
         "buckets": list(agent.buckets),
         "vms": agent.vms,
         "counters": dict(agent.counters),
@@ -136,6 +141,7 @@ def lease_shape(lease: LeaseRow) -> Json:
         "holder": None if holder is None else printable(holder.identity),
         "agent_id": None if holder is None else printable(holder.agent_id),
         "token": lease.token,
+        "acquired_ms": lease.acquired_ms or None,
         "remaining_ms": lease.remaining_ms,
     }
 

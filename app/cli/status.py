@@ -97,7 +97,7 @@ def _agent_cells(agent: AgentRow, now: int) -> tuple[str, ...]:
     is_worker = agent.kind == "worker"
     return (
         agent.kind,
-        agent.name,
+        agent.name + (" (draining)" if agent.is_draining else ""),
         str(len(agent.buckets)) if is_worker else "",
         str(agent.vms) if is_worker else "",
         "" if agent.started_ms is None else span_text(now - agent.started_ms),

@@ -183,6 +183,14 @@ class TickStore(Protocol):
         ...
 
 
+class TickReader(Protocol):
+    """Turns for readers; nothing is written."""
+
+    def last_turns(self, total: int) -> Sequence[int | None]:
+        """When each bucket had its last turn, in order: Unix ms by Redis' clock; None: never."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Intent:
     """What an operator wants, written by the command line and read by the owner at its tick.

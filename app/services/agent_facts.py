@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from app.errors import InvalidInput
 from app.ports.registry import AgentRecord
 from app.services.vm_record import ShownText
+
+MAX_FACTS_BYTES = 256 * 1024
+"""Of one process; a worker that holds 2,048 buckets says less."""
+
+
+class _Range(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    min: int
+    max: int
 
 
 class _Facts(BaseModel):
@@ -26,6 +38,7 @@ class _Facts(BaseModel):
     counters: dict[ShownText, int | float] = {}
     problems: tuple[ShownText, ...] = ()
     left_alone: tuple[ShownText, ...] = ()
+    protocol: _Range | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +51,9 @@ class AgentRow:
         age_ms: since its last heartbeat.
         problems: what it says is wrong with it, a sentence each.
         left_alone: some VMs of its buckets that it does not run, since a newer version wrote their records.
+        number: its place in the order of registration.
+        protocol: lowest and highest version of the informant's protocol that it speaks; None: it doesn't say.
+        is_draining: an operator wants it to hand over everything and take nothing.
     """
 
     agent_id: str
@@ -54,13 +70,22 @@ class AgentRow:
     problems: tuple[str, ...]
     age_ms: int
     left_alone: tuple[str, ...] = ()
+    number: int = 0
+    protocol: tuple[int, int] | None = None
+    is_draining: bool = False
 
 
-def read_agent(record: AgentRecord) -> AgentRow:
-    """The row of one registered process; facts that can't be read leave a row of kind `unreadable`."""
+def read_agent(record: AgentRecord, draining: Collection[str] = ()) -> AgentRow:
+    """The row of one registered process; facts that can't be read leave a row of kind `unreadable`.
+
+    Args:
+        draining: agent ids that are to hand over everything.
+    """
     try:
+        if len(record.facts) > MAX_FACTS_BYTES:
+            raise InvalidInput("facts", "too long")
         facts = _Facts.model_validate_json(record.facts)
-    except ValidationError:
+    except (ValidationError, InvalidInput):
         facts = _Facts(kind="unreadable", name=record.agent_id, problems=("its facts can't be read",))
     return AgentRow(
         agent_id=record.agent_id,
@@ -77,4 +102,7 @@ def read_agent(record: AgentRecord) -> AgentRow:
         problems=facts.problems,
         age_ms=record.age_ms,
         left_alone=facts.left_alone,
+        number=record.number,
+        protocol=None if facts.protocol is None else (facts.protocol.min, facts.protocol.max),
+        is_draining=record.agent_id in draining,
     )

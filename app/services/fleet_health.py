@@ -33,6 +33,7 @@ class Seen:
         total: number of buckets by the configuration; `stored_total` is that in Redis, None before any start.
         unreadable: (VM, what is wrong) of records that can't be read.
         period_ms: time between two polls of a VM.
+        silence_ms: for so long nobody may take a bucket, since Redis has started or lost its keys.
     """
 
     now: Millis
@@ -44,6 +45,7 @@ class Seen:
     unreadable: Sequence[tuple[str, str]]
     last_poll_ms: int | None
     period_ms: int
+    silence_ms: int = 0
 
     @property
     def silence_limit_ms(self) -> int:
@@ -69,11 +71,18 @@ def _ownership(seen: Seen) -> list[Problem]:
         return [Problem("bucket-total", "", told)]
     if not any(agent.kind == "worker" for agent in seen.agents):
         return [Problem("no-workers", "", "no live worker: nothing is polled, nothing is scaled")]
+    workers = [agent for agent in seen.agents if agent.kind == "worker"]
     free = [row.bucket for row in seen.leases if row.holder is None]
     if not free:
         return []
+    if all(agent.is_draining for agent in workers):
+        told = f"all workers are drained, so nobody owns {len(free)} of {len(seen.leases)} buckets"
+        return [Problem("all-drained", "", told)]
     named = ", ".join(free[:3]) + (" …" if len(free) > 3 else "")
     told = f"{len(free)} of {len(seen.leases)} buckets have no holder: {named}"
+    if seen.silence_ms:
+        left = span_text(seen.silence_ms)
+        told += f"; nobody takes one for another {left}, since Redis has started or lost keys"
     return [Problem("free-buckets", "", told)]
 
 

@@ -5,7 +5,7 @@ Reads only; a bucket's records come in one call. Works beside a running fleet an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from app.core.model import Millis
@@ -115,8 +115,9 @@ class Inspection:
                 except InvalidInput as error:
                     unreadable.append((key, str(error)))
         rows.sort(key=lambda row: row.key)
-        leases = tuple(sorted(self._sources.leases.view().leases.values(), key=lambda row: row.bucket))
-        agents = self._agents()
+        view = self._sources.leases.view()
+        leases = tuple(sorted(view.leases.values(), key=lambda row: row.bucket))
+        agents = tuple(sorted(self.agents(view.draining), key=lambda row: (row.kind, row.name, row.agent_id)))
         last_poll = max(
             (row.sample.tried_ms for row in rows if row.sample.tried_ms is not None), default=None
         )
@@ -130,10 +131,21 @@ class Inspection:
             unreadable=unreadable,
             last_poll_ms=last_poll,
             period_ms=self._period_ms,
+            silence_ms=view.silence_ms,
         )
         totals, counters = add_up(rows)
         problems = find_problems(seen)
         return FleetView(now, tuple(rows), agents, leases, totals, counters, last_poll, problems)
+
+    def agents(self, draining: Collection[str] | None = None) -> tuple[AgentRow, ...]:
+        """Live processes in the order of their registration.
+
+        Args:
+            draining: agent ids that drain, where they are known already.
+        """
+        if draining is None:
+            draining = self._sources.leases.view().draining
+        return tuple(read_agent(record, draining) for record in self._sources.agents.list())
 
     def vm_view(self, key: VmKey) -> VmView:
         """One VM.
@@ -164,7 +176,7 @@ class Inspection:
         view = self.vm_view(key)
         standing = self._sources.intents.list(self.bucket_of(key))
         found = explain_vm(view.record, view.row, view.lease, standing, view.now_ms)
-        by = [agent.name for agent in self._agents() if key in agent.left_alone]
+        by = [agent.name for agent in self.agents() if key in agent.left_alone]
         if by:
             told = f"left alone by {by[0]}: a newer version than its own wrote the record (docs/upgrading.md)"
             return replace(found, obstacles=(told, *found.obstacles))
@@ -186,10 +198,6 @@ class Inspection:
         if raw is None:
             raise UsageError(f"unknown VM {printable(key)}")
         return read_record(key, raw)
-
-    def _agents(self) -> tuple[AgentRow, ...]:
-        rows = [read_agent(record) for record in self._sources.agents.list()]
-        return tuple(sorted(rows, key=lambda row: (row.kind, row.name, row.agent_id)))
 
     def check_total(self) -> None:
         """Refuse to look for VMs where they can't be.

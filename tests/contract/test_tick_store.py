@@ -99,3 +99,9 @@ def test_a_seq_after_a_loss_of_data_is_above_the_one_before(store: Store, backen
             pass  # two turns were taken within a millisecond
     after = dict(store.take_due(TOTAL, PERIOD_S))
     assert all(after[bucket] > before[bucket] for bucket in bucket_names(TOTAL))
+
+
+def test_readers_see_when_each_bucket_had_its_last_turn(store: Store, backend: Backend) -> None:
+    assert store.last_turns(TOTAL) == [None] * TOTAL
+    store.take_due(TOTAL, PERIOD_S)
+    assert all(at is not None and abs(at - backend.now_ms()) < 60_000 for at in store.last_turns(TOTAL))

@@ -10,11 +10,11 @@ from app.ports.store import BucketName
 
 
 class MemoryTicks:
-    """A `TickStore`."""
+    """A `TickStore` and `TickReader`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._last: dict[str, tuple[int, int]] = {}
+        self._last: dict[str, tuple[int, int | None]] = {}
 
     def lose_everything(self) -> None:
         """Redis has come back without its data."""
@@ -33,3 +33,6 @@ class MemoryTicks:
             self._last[name] = (seq + 1, now)
             due.append((BucketName(name), seq + 1))
         return due
+
+    def last_turns(self, total: int) -> Sequence[int | None]:
+        return [self._last.get(name, (0, None))[1] for name in bucket_names(total)]
