@@ -2,7 +2,8 @@
 
 A standby tries RedBeat's lock each second and says nothing; what `status` shows is the beat that gives the
 rhythm. Times of the schedule are those of the wall clock: a schedule that lies in the future, since a clock
-went back, is begun anew, and so is a lock that would last longer than any holder asked for.
+went back, is begun anew, and so is a lock that would last longer than any holder asked for. A schedule that
+Redis has lost is written again.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class AnnouncingScheduler(RedBeatScheduler):  # type: ignore[misc]
         try:
             if not self._take_lock():
                 return TRY_AGAIN_S
-            self._begin_anew_what_is_too_far()
+            self._mend_schedule()
             pause: float = super().tick(*args, **kwargs)
         except _AWAY as err:
             self._has_lock = False
@@ -134,12 +135,16 @@ class AnnouncingScheduler(RedBeatScheduler):  # type: ignore[misc]
             self._redis.pexpire(self.lock_key, int(self.lock_timeout * 1000))
         return self._has_lock
 
-    def _begin_anew_what_is_too_far(self) -> None:
-        """Make due what is due later than its interval and a look allow: the clock went back since."""
+    def _mend_schedule(self) -> None:
+        """Write entries that Redis has lost; make due what a clock that went back has left in the future."""
         for name, definition in self.app.conf.beat_schedule.items():
             key = self.Entry.generate_key(self.app, name)
             due_at = self._redis.zscore(self.app.redbeat_conf.schedule_key, key)
+            if due_at is None:
+                logger.warning("Redis has lost the schedule: it is written again", extra={"entry": name})
+                super().setup_schedule()
+                continue
             latest = to_timestamp(self.app.now()) + float(definition["schedule"]) + self.max_interval
-            if due_at is not None and due_at > latest:
+            if due_at > latest:
                 logger.warning("the clock went back: the schedule is begun anew", extra={"entry": name})
                 self.Entry.from_key(key, app=self.app).reschedule()

@@ -37,7 +37,7 @@ def broker_url(redis: RedisSettings, *, with_password: bool) -> str:
 
 
 def broker_tls(redis: RedisSettings) -> dict[str, Any] | None:
-    """Files and rules of TLS for Flower's client; None without TLS."""
+    """Files and rules of TLS, for Flower's client and for kombu's peace of mind; None without TLS."""
     return tls_options(redis) if redis.is_tls else None
 
 

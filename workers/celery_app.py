@@ -70,10 +70,12 @@ def _make(settings: Settings) -> Celery:
         broker_channel_error_retry=True,
         worker_consumer="workers.consumer:SturdyConsumer",
         broker_transport_options=transport_options(settings, with_password=is_shown_by_flower),
+        broker_use_ssl=broker_tls(settings.redis),
         broker_pool_limit=10,
         beat_scheduler="workers.beat.AnnouncingScheduler",
         beat_max_loop_interval=1,
-        redbeat_redis_url=str(settings.redis.url),
+        # Shown only: beat makes its own connections.
+        redbeat_redis_url=broker_url(settings.redis, with_password=False),
         redbeat_redis_options={},
         redbeat_key_prefix=f"{settings.key_prefix}:beat:",
         redbeat_lock_timeout=5,
@@ -86,7 +88,6 @@ def _make(settings: Settings) -> Celery:
         },
     )
     if is_shown_by_flower:
-        celery.conf.broker_use_ssl = broker_tls(settings.redis)
         configure_flower(celery, buckets, os.environ)
     celery.vmscaler_settings = settings
     celery.steps["worker"].add(AgentStep)

@@ -9,6 +9,8 @@ import logging
 from typing import Any
 
 from celery import bootsteps
+from kombu.exceptions import KombuError
+from redis.exceptions import RedisError
 
 from app.errors import ConfigurationError
 from app.ports.store import BucketName
@@ -62,6 +64,13 @@ class QueueFollower:
         consumer = self._consumer
         if consumer is None or consumer.task_consumer is None:
             return
+        try:
+            self._follow(consumer)
+        except (KombuError, RedisError, OSError) as err:
+            # Asked for again within a second (`Agent` does it).
+            logger.warning("queues not changed yet", extra={"reason": type(err).__name__})
+
+    def _follow(self, consumer: Any) -> None:
         held = self._agent.held_buckets()
         selected = set(consumer.app.amqp.queues.consume_from)
         for name in sorted(selected - held - {consumer.app.conf.task_default_queue}):

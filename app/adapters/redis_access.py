@@ -16,9 +16,9 @@ import redis
 from pydantic import ValidationError
 from redis.backoff import NoBackoff
 from redis.credentials import CredentialProvider
-from redis.exceptions import AuthenticationError, ReadOnlyError
+from redis.exceptions import AuthenticationError, ReadOnlyError, ResponseError
 from redis.retry import Retry
-from redis.sentinel import Sentinel
+from redis.sentinel import MasterNotFoundError, Sentinel
 
 from app.config.redis_section import RedisSettings
 from app.errors import ConfigurationError
@@ -61,11 +61,12 @@ class _MasterOnly:
         return super()._connect()  # type: ignore[misc]
 
     def read_response(self, *args: Any, **options: Any) -> Any:
-        """See redis-py; a read-only server is no master any more."""
+        """See redis-py; a read-only server is no master any more, also where a script hits on it."""
         try:
             return super().read_response(*args, **options)  # type: ignore[misc]
-        except ReadOnlyError:
-            self.disconnect()  # type: ignore[attr-defined]
+        except ResponseError as err:
+            if isinstance(err, ReadOnlyError) or "READONLY" in str(err):
+                self.disconnect()  # type: ignore[attr-defined]
             raise
 
 
@@ -214,7 +215,11 @@ def _master_finder(settings: RedisSettings) -> Callable[[], tuple[str, int]]:
     name = settings.master_name or ""
 
     def find() -> tuple[str, int]:
-        host, port = sentinels.discover_master(name)
+        try:
+            host, port = sentinels.discover_master(name)
+        except MasterNotFoundError:
+            told = f"no Sentinel answers and knows a master named {name} that is up"
+            raise MasterNotFoundError(told) from None
         return str(host), int(port)
 
     return find

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 import redis
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError, RedisError, TimeoutError
 
 from app.adapters.redis_access import SOCKET_TIMEOUT_S, redis_access
 from app.config.redis_section import RedisSettings
@@ -93,6 +93,9 @@ class RedisConnection:
         self._pool.disconnect()
 
     def _unavailable(self, err: Exception) -> StoreUnavailable:
+        if isinstance(err, TimeoutError):
+            # Others that lie idle may be as dead: each would cost the next caller as long.
+            self._pool.disconnect(inuse_connections=False)
         # The library may put the command before the error, and with it a record.
         lines = str(err).rpartition("of pipeline caused error: ")[2].splitlines()
         text = lines[0][:200] if lines else ""

@@ -126,6 +126,15 @@ def test_a_clock_that_steps_by_an_hour_stops_no_tick(own_redis: EmbeddedRedis, a
     assert beat.sent() > before
 
 
+def test_a_schedule_that_redis_has_lost_is_written_again(own_redis: EmbeddedRedis) -> None:
+    beat = a_beat(own_redis, interval_s=0.2)
+    beat.scheduler.tick()
+    beat.client.flushdb()
+    for _ in range(5):
+        time.sleep(beat.scheduler.tick())
+    assert beat.sent() >= 1
+
+
 def test_a_lock_without_holder_that_outlives_its_time_is_cut_short(own_redis: EmbeddedRedis) -> None:
     beat = a_beat(own_redis)
     # A clock of Redis that went back leaves the lock's end where it was.
