@@ -36,9 +36,9 @@ logger = logging.getLogger(__name__)
 LOOK_EVERY_S = 2.0
 """How often each VM is looked at: two sessions over QMP (2 ms), two questions to the guest (25 to 100)."""
 MAX_PAUSE_S = 16.0
-"""Between looks at a VM that does not answer; doubled from `LOOK_EVERY_S` on."""
+"""Between looks at a VM that does not answer; doubled from the usual pause on."""
 LOOK_LIMIT_S = 6.0
-"""For one look; a guest under full load answers within 2 s."""
+"""For one look; a guest under full load answers within 2 s. QEMU and the guest have a half each."""
 MAX_LOOKS = 16
 """At once; VMs that don't answer must not hold up the others."""
 PATIENCE = 2
@@ -74,14 +74,24 @@ class QemuPlatform:
     Args:
         observe_label: VMs on which this label is `true` are only observed.
         namespace: show only VMs of this one.
+        look_every_s: how often each VM is looked at.
+        look_limit_s: for one look.
     """
 
     def __init__(
-        self, inventory: QemuInventory, *, observe_label: str | None = None, namespace: str | None = None
+        self,
+        inventory: QemuInventory,
+        *,
+        observe_label: str | None = None,
+        namespace: str | None = None,
+        look_every_s: float = LOOK_EVERY_S,
+        look_limit_s: float = LOOK_LIMIT_S,
     ) -> None:
         self._inventory = inventory
         self._observe_label = observe_label
         self._namespace = namespace
+        self._look_every_s = look_every_s
+        self._look_limit_s = look_limit_s
         self._node = socket.gethostname()
         self._life = f"{os.getpid()}-{time.monotonic_ns()}"
         self._lock = threading.Lock()  # guards what follows; no I/O under it
@@ -100,7 +110,7 @@ class QemuPlatform:
         position = self._position(cursor)
         looks = self._begin_looks(is_due=position is None)
         if position is None:
-            wait(looks, timeout=LOOK_LIMIT_S)
+            wait(looks, timeout=self._look_limit_s)
         while True:
             with self._lock:
                 self._changed.clear()
@@ -188,7 +198,7 @@ class QemuPlatform:
             for key, tracked in self._tracked.items():
                 is_idle = tracked.look is None or tracked.look.done()
                 if is_idle and (is_due or now >= tracked.due):
-                    tracked.due = now + LOOK_EVERY_S
+                    tracked.due = now + self._look_every_s
                     tracked.look = self._pool.submit(self._look_at, key, tracked)
             return [each.look for each in self._tracked.values() if each.look is not None]
 
@@ -220,7 +230,7 @@ class QemuPlatform:
         with self._lock:
             writes = tracked.writes
         try:
-            sight = tracked.machine.look(timeout_s=LOOK_LIMIT_S)
+            sight = tracked.machine.look(timeout_s=self._look_limit_s)
         except PeerError as err:
             with self._lock:
                 self._take_failure(key, tracked, err)
@@ -231,7 +241,8 @@ class QemuPlatform:
 
     def _take_failure(self, key: VmKey, tracked: _Tracked, err: PeerError) -> None:
         tracked.failures += 1
-        tracked.due = time.monotonic() + min(LOOK_EVERY_S * 2 ** min(tracked.failures - 1, 8), MAX_PAUSE_S)
+        pause_s = self._look_every_s * 2 ** min(tracked.failures - 1, 8)
+        tracked.due = time.monotonic() + max(min(pause_s, MAX_PAUSE_S), self._look_every_s)
         is_told = tracked.failures >= PATIENCE or tracked.vm is None or isinstance(err, PeerRefused)
         if is_told and tracked.problem != str(err) and self._tracked.get(key) is tracked:
             tracked.problem = str(err)

@@ -129,6 +129,8 @@ class Resize:
 
     def _set_cpus(self, session: QmpSession, sight: Sight) -> bool:
         if sight.observed is None and self._machine.guest is not None:
+            if sight.use is not None and sight.use.cpu == self._target.cpu:
+                return False
             raise PeerUnreachable(self._machine.guest.peer, "the guest does not answer")
         limit_s = min(CPU_LIMIT_S, self._left() - _RESERVE_S)
         self._machine.cpu.apply(session, sight.running, self._target.cpu, timeout_s=limit_s)

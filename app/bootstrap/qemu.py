@@ -31,6 +31,8 @@ def build_qemu(settings: Settings) -> QemuPlatform:
         QemuInventory(inventory, state.absolute() if own.has_local_vms else None),
         observe_label=settings.platform.observe_label,
         namespace=settings.platform.namespace,
+        look_every_s=own.look_every_seconds,
+        look_limit_s=own.look_timeout_seconds,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.config.fields import Section, Text, setting
+from app.config.fields import Seconds, Section, Text, setting
 from app.config.quantities import ReservedCpu, ReservedSize
 
 
@@ -15,6 +15,10 @@ class QemuSettings(Section):
     )
     state_directory: Text | None = setting(
         None, "where the VMs of this machine are; none: `$XDG_STATE_HOME/vmscaler` of the user"
+    )
+    look_every_seconds: Seconds = setting(2.0, "how often each VM's size is looked at", "s")
+    look_timeout_seconds: Seconds = setting(
+        6.0, "limit of such a look; QEMU and the guest have a half each", "s"
     )
     reserved_milli_cpu: ReservedCpu = setting(
         0, "CPUs of this host that the built-in scheduler gives to no VM, a quantity", alias="reservedCpu"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from app.adapters.qemu_inventory import QemuInventory
@@ -12,6 +13,10 @@ from app.core.resources import resources
 from app.ports.store import FencingToken
 from app.ports.vm import VirtualMachine, VmKey
 from tests.fakes.qemu import FakeQemu
+
+
+def _platform(file: Path) -> QemuPlatform:
+    return QemuPlatform(QemuInventory(file, None), look_every_s=0.5, look_limit_s=4.0)
 
 
 class QemuFleet:
@@ -23,7 +28,7 @@ class QemuFleet:
         self.qemus = {name: self._stack.enter_context(FakeQemu(directory, name)) for name in names}
         self.entries = {name: qemu.entry(name) for name, qemu in self.qemus.items()}
         self.write()
-        self.platform = QemuPlatform(QemuInventory(self.file, None))
+        self.platform = _platform(self.file)
         self._stack.callback(self.platform.close)
 
     def __enter__(self) -> QemuFleet:
@@ -31,6 +36,18 @@ class QemuFleet:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    @staticmethod
+    @contextlib.contextmanager
+    def sharing(fleet: QemuFleet) -> Iterator[QemuFleet]:
+        """The same VMs through a platform of another worker."""
+        other = QemuFleet.__new__(QemuFleet)
+        other.file, other.qemus, other.entries = fleet.file, fleet.qemus, fleet.entries
+        other.platform = _platform(fleet.file)
+        try:
+            yield other
+        finally:
+            other.platform.close()
 
     def write(self) -> None:
         """Put the entries into the file, as an editor does."""

@@ -26,6 +26,7 @@ class FakeMachine:
         is_silent: the guest's daemon takes connections and never answers.
         resists_below: memory in bytes below which the guest gives nothing back.
         used: bytes that the guest has in use.
+        watchers: called after each command, with its name and arguments.
     """
 
     def __init__(self, *, cpus: int = 4, base: int = 1024 * MIB, most: int = 8192 * MIB) -> None:
@@ -44,6 +45,7 @@ class FakeMachine:
         self.dimms: dict[str, int] = {}
         self.balloon: int | None = None
         self.commands: list[str] = []
+        self.watchers: list[Callable[[str, dict[str, Any]], None]] = []
         self.put_delay = threading.Event()
         self.put_delay.set()
 
@@ -84,7 +86,10 @@ class FakeMachine:
             )
             if method is None:
                 raise Refused(f"The command {name} has not been found", "CommandNotFound")
-            return method(given)
+            answer = method(given)
+            for watcher in self.watchers:
+                watcher(name, given)
+            return answer
 
     def do_query_status(self, _: dict[str, Any]) -> Any:
         return {"status": self.status, "singlestep": False, "running": self.status == "running"}
