@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test check bench clean
+.PHONY: help setup lock demo test check bench chaos clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ test: setup ## every test (under 6 min)
 
 bench: setup ## CPU and memory: operations, monitors, a whole fleet (about 4 min)
 	$(BIN)/python -m tests.bench
+
+chaos: setup ## a fleet under faults from a seed, judged by journals (CHAOS_SECONDS=180 CHAOS_SEED=1)
+	@$(BIN)/python -m tests.chaos
 
 clean: ## remove what the build and the tests left
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

@@ -51,8 +51,12 @@ from tests.tcp_proxy import ProxyLoop, TcpProxy
 
 STEP_S = 0.02
 WARM_UP_WITHIN_S = 120.0
-REST_S = 10.0
+REST_PERIODS = 2
 """After all buckets are held: everything has been polled once or twice before the first fault."""
+
+
+class NotUp(Exception):
+    """The fleet did not come up; there was nothing to test."""
 
 
 class Interrupted(Exception):
@@ -68,6 +72,9 @@ def run(options: Options) -> int:
     place = Place(directory, options, port.number)
     try:
         count = _run_in(place)
+    except NotUp as err:
+        say(f"{err}; they are kept: {place.logs}")
+        return 1
     except Interrupted:
         say("interrupted: nothing was judged")
         shutil.rmtree(directory, ignore_errors=True)
@@ -118,11 +125,16 @@ def _run_in(place: Place) -> int:
     findings.violations += course.violations
     more = {
         "processes started again": str(sum(child.restarts for child in world.workers.values())),
-        "workers that ended by themselves": str(sum(len(child.crashes) for child in world.workers.values())),
+        "workers that ended by themselves": _crashes(world),
         "had to be killed at the end": ", ".join(killed) or "none",
     }
     say_table(options, evidence, findings, more)
     return len(findings.violations)
+
+
+def _crashes(world: World) -> str:
+    found = [f"{child.name}: {end}" for child in world.workers.values() for end in child.crashes]
+    return "; ".join(found) or "none"
 
 
 class _Course:
@@ -144,7 +156,7 @@ class _Course:
         """Start, and wait until every bucket is held by as many workers as there are.
 
         Raises:
-            RuntimeError: that did not come; the logs say why.
+            NotUp: that did not come; the logs say why.
         """
         say("starting")
         heartbeat = Heartbeat(self._notebook)
@@ -159,10 +171,10 @@ class _Course:
         deadline = time.monotonic() + WARM_UP_WITHIN_S
         while not self._is_whole(leases):
             if time.monotonic() > deadline:
-                raise RuntimeError(f"the fleet did not come up; logs in {self._place.logs}")
+                raise NotUp(f"the fleet did not come up within {WARM_UP_WITHIN_S:g} s; its logs say why")
             self._pass(0.2)
         self._pushers = Pushers(self._place, self._notebook, sorted(self.vms), lambda: leases.addresses)
-        self._pass(REST_S)
+        self._pass(REST_PERIODS * self._place.options.period_s)
 
     def run_faults(self, schedule: tuple[Any, ...]) -> None:
         """The schedule, to its end."""

@@ -138,12 +138,16 @@ class World:
         self._hurt: dict[str, float] = {}
 
     def start(self) -> None:
-        """Start Redis and the fleet, which ask nobody."""
+        """Start Redis and the fleet, which ask nobody.
+
+        Raises:
+            TimeoutError: Redis does not answer.
+        """
         self.redis.start()
         deadline = time.monotonic() + READY_WITHIN_S
         while not is_answering(self._place.redis_socket):
             if time.monotonic() > deadline:
-                raise RuntimeError("Redis does not answer")
+                raise TimeoutError("Redis does not answer")
             time.sleep(0.05)
         self.others[0].start()
 
