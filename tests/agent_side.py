@@ -56,8 +56,8 @@ class AgentSide:
         suspend_limit_s: float = 60.0,
     ) -> None:
         self.client = ThreadedClient()
-        self.ports = AgentPorts("127.0.0.1", "127.0.0.1", ports, protection or Protection(), wait_s=30.0)
-        concurrency = GreenConcurrency()
+        concurrency, hosts = GreenConcurrency(), ("127.0.0.1", "127.0.0.1")
+        self.ports = AgentPorts(concurrency, hosts, ports, protection or Protection(), wait_s=30.0)
         jitter = itertools.repeat(0.0)
         peers = InformantPeers(
             self.client,

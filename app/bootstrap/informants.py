@@ -48,8 +48,8 @@ def build_informants(
     )
     ours = InformantSettings(times, own.request_timeout_seconds, suspend_wait_s=max(waits) + 1.0)
     servers = AgentPorts(
-        own.host,
-        _told_host(settings),
+        concurrency,
+        (own.host, _told_host(settings)),
         _spread(own.port_range(), worker),
         protection(settings.security.servers.agents, ".security.servers.agents"),
         wait_s=ours.suspend_wait_s,

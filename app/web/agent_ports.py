@@ -14,10 +14,9 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-import gevent
-
 from app.errors import ConfigurationError, PeerUnreachable
 from app.ports.informants import AgentHandler
+from app.ports.runtime import Concurrency
 from app.ports.vm import Address
 from app.protocols.access import AllowedAddresses, parse_ip, parse_network
 from app.protocols.informant import MAX_BODY_BYTES, AgentRequest
@@ -43,17 +42,23 @@ class AgentPorts:
     """Opens servers on the ports of a range, those that were closed longest ago first.
 
     Args:
-        host: to listen on.
-        told_host: what informants are told to call.
+        hosts: the one to listen on, and the one that informants are told to call.
         ports: to choose from; empty: any free port.
         protection: what else is asked of callers, beside being the VM's informant.
         wait_s: how long a request may take, a `/suspend` that waits for an effect included.
     """
 
     def __init__(
-        self, host: str, told_host: str, ports: Iterable[int], protection: Protection, *, wait_s: float
+        self,
+        concurrency: Concurrency,
+        hosts: tuple[str, str],
+        ports: Iterable[int],
+        protection: Protection,
+        *,
+        wait_s: float,
     ) -> None:
-        self._host = host
+        self._concurrency = concurrency
+        self._host, told_host = hosts
         self._told_host = f"[{told_host}]" if ":" in told_host else told_host
         self._free = deque(ports)
         self._is_any = not self._free
@@ -72,13 +77,18 @@ class AgentPorts:
                 return server
             self._free.append(port)
             if tried % TRIES_AT_ONCE == TRIES_AT_ONCE - 1:
-                gevent.sleep(0)
+                self._concurrency.sleep(0)
             if not self._free:
                 break
         return None
 
-    def closed(self, port: int) -> None:
-        """A server has given its port back."""
+    def end(self, server: WebServer) -> None:
+        """Close a server in a job of its own, and take its port back."""
+        self._concurrency.spawn(f"close agent's port {server.port}", lambda: self._end(server))
+
+    def _end(self, server: WebServer) -> None:
+        port = server.port
+        server.stop(timeout_s=0.0)
         if not self._is_any:
             self._free.append(port)
 
@@ -110,12 +120,7 @@ class AgentPort:
         """See `AgentServer.close`."""
         server, self._server = self._server, None
         if server is not None:
-            gevent.spawn(self._end, server)
-
-    def _end(self, server: WebServer) -> None:
-        port = server.port
-        server.stop(timeout_s=0.0)
-        self._ports.closed(port)
+            self._ports.end(server)
 
 
 class AgentApplication:

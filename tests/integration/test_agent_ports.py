@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import gevent
 import pytest
 
+from app.adapters.green import GreenConcurrency
 from app.errors import PeerUnreachable
 from app.ports.informants import AgentAnswer
 from app.ports.vm import Address
@@ -15,6 +16,7 @@ from app.protocols.access import AllowedAddresses, parse_network
 from app.web.agent_ports import AgentPort, AgentPorts
 from app.web.protection import Protection
 
+GREEN, HOSTS = GreenConcurrency(), ("127.0.0.1", "127.0.0.1")
 HERE = Address("127.0.0.1", 10301)
 FOREIGN = Address("192.0.2.1", 10301)
 
@@ -35,7 +37,7 @@ def opened() -> Iterator[Opened]:
     servers: list[AgentPort] = []
 
     def open_one(informant: Address = HERE, protection: Protection | None = None) -> AgentPort:
-        ports = AgentPorts("127.0.0.1", "127.0.0.1", [], protection or Protection(), wait_s=30)
+        ports = AgentPorts(GREEN, HOSTS, [], protection or Protection(), wait_s=30)
         server = ports.open(informant, echo)
         assert server is not None
         servers.append(server)
@@ -138,7 +140,7 @@ def free_ports(count: int) -> list[int]:
 
 def test_ports_come_from_the_range_and_go_back_to_its_end() -> None:
     first, second = free_ports(2)
-    ports = AgentPorts("127.0.0.1", "198.51.100.7", [first, second], Protection(), wait_s=30)
+    ports = AgentPorts(GREEN, ("127.0.0.1", "198.51.100.7"), [first, second], Protection(), wait_s=30)
     one = ports.open(HERE, echo)
     assert one is not None
     assert one.address == f"198.51.100.7:{first}"
@@ -158,7 +160,7 @@ def test_a_port_that_others_have_is_passed_over() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         (free,) = free_ports(1)
-        ports = AgentPorts("127.0.0.1", "127.0.0.1", [taken.getsockname()[1], free], Protection(), wait_s=30)
+        ports = AgentPorts(GREEN, HOSTS, [taken.getsockname()[1], free], Protection(), wait_s=30)
         server = ports.open(HERE, echo)
         assert server is not None
         assert server.address == f"127.0.0.1:{free}"
