@@ -22,7 +22,6 @@ GREETING = {
         "capabilities": ["oob"],
     }
 }
-TOKEN = "s3cret"
 
 
 class FakeQemu:
@@ -33,15 +32,17 @@ class FakeQemu:
             without end), `breaks` (closes after a command, before its answer), `chatty` (events first).
     """
 
-    def __init__(self, directory: Path, name: str = "a", machine: FakeMachine | None = None) -> None:
+    def __init__(
+        self, directory: Path, name: str = "a", machine: FakeMachine | None = None, *, port: int = 0
+    ) -> None:
         self.machine = machine or FakeMachine()
         self.path = directory / f"{name}.qmp"
         self.token_file = directory / f"{name}.token"
-        self.token_file.write_text(TOKEN + "\n")
+        self.token_file.write_text(self.machine.token + "\n")
         self.behaviour = "good"
         self._stopping = threading.Event()
         self._connection: socket.socket | None = None
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _guest_of(self.machine))
+        self._http = ThreadingHTTPServer(("127.0.0.1", port), _guest_of(self.machine))
         self._http.daemon_threads = True
         self.guest_port: int = self._http.server_address[1]
         self._threads = [threading.Thread(target=self._http.serve_forever, args=(0.05,), name="fake-guest")]
@@ -185,7 +186,7 @@ def _guest_of(machine: FakeMachine) -> type[BaseHTTPRequestHandler]:
             return
 
         def _reply_cpus(self) -> None:
-            if self.headers.get("Authorization") != f"Bearer {TOKEN}":
+            if self.headers.get("Authorization") != f"Bearer {machine.token}":
                 self._reply(401, b"a bearer token is needed\n")
                 return
             self._reply(200, json.dumps({"online": machine.online, "present": machine.threads}).encode())

@@ -25,6 +25,7 @@ class FakeMachine:
         is_refusing: whether all changes are refused.
         is_silent: the guest's daemon takes connections and never answers.
         resists_below: memory in bytes below which the guest gives nothing back.
+        token: what the guest's daemon asks for.
         used: bytes that the guest has in use.
         watchers: called after each command, with its name and arguments.
     """
@@ -44,6 +45,7 @@ class FakeMachine:
         self.objects: dict[str, dict[str, Any]] = {}
         self.dimms: dict[str, int] = {}
         self.balloon: int | None = None
+        self.token = "s3cret"
         self.commands: list[str] = []
         self.watchers: list[Callable[[str, dict[str, Any]], None]] = []
         self.put_delay = threading.Event()
@@ -96,6 +98,9 @@ class FakeMachine:
 
     def do_query_migrate(self, _: dict[str, Any]) -> Any:
         return {"status": self.migration} if self.migration else {}
+
+    def do_quit(self, _: dict[str, Any]) -> Any:
+        return {}
 
     def do_query_kvm(self, _: dict[str, Any]) -> Any:
         return {"enabled": self.is_kvm, "present": self.is_kvm}
