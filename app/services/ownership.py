@@ -28,6 +28,9 @@ SETTLE_RENEWALS = 2
 RETURN_S = 1.0
 """After an outage the others are waited for so long before more than before is taken: two looks of theirs."""
 
+UNTAKEN_S = 1.0
+"""Where a bucket has been free for so long, nobody takes it: no more is handed over."""
+
 LOOK_EVERY_S = 0.5
 """Free buckets are looked for at least so often."""
 
@@ -74,6 +77,7 @@ class Ownership:
         self._last_renewal_sent = float("-inf")
         self._last_view: LeaseView | None = None
         settle_s = SETTLE_RENEWALS * times.renew_every_s
+        self._all_taken_at = float("-inf")
         self._share = SteadyShare(settle_s=settle_s, away_s=settle_s, return_s=RETURN_S)
         self._is_leaving = False
         self.problem: str | None = None
@@ -242,7 +246,7 @@ class Ownership:
         tried = buckets_to_try(free, len(self._leases), share.take, self._holder.agent_id)
         if tried and not self._is_leaving:
             self._acquire([BucketName(bucket) for bucket in tried])
-        elif not self._releasing:
+        elif not self._releasing and self._may_hand_over(view):
             surplus = bucket_to_shed(self._leases.all(), share.keep)
             if surplus is not None:
                 self._releasing.add(BucketName(surplus))
@@ -258,6 +262,14 @@ class Ownership:
         """What we may hold; nothing while draining, whatever the others do."""
         steady = self._share.look(fair_share(self._total, len(view.takers)), self._clock.monotonic())
         return Share(0, 0) if self.is_draining() else steady
+
+    def _may_hand_over(self, view: LeaseView) -> bool:
+        """Whether others take what is free: not in a new epoch, nor while workers that died count as live."""
+        now = self._clock.monotonic()
+        if all(row.holder is not None for row in view.leases.values()):
+            self._all_taken_at = now
+        is_taken = self.is_draining() or now - self._all_taken_at <= UNTAKEN_S
+        return is_taken and not view.silence_ms
 
     def _is_free(self, row: LeaseRow) -> bool:
         is_ours = row.holder is not None and row.holder.agent_id == self._holder.agent_id

@@ -372,6 +372,28 @@ def test_a_worker_that_comes_and_goes_quickly_is_handed_nothing(fleet: Fleet) ->
     assert ann.ownership.held() == NAMES
 
 
+def test_nothing_is_handed_over_for_workers_that_are_dead_and_still_count(fleet: Fleet) -> None:
+    ann, bob = fleet.worker("ann"), fleet.worker("bob")
+    fleet.run(ann, bob, seconds=15)
+    for turn in range(6):
+        fleet.worker(f"dead-{turn}").ownership.step()
+    fleet.run(ann, bob, seconds=14)
+    assert len(fleet.store.view().live_agents) == 8
+    free = [row for row in fleet.store.view().leases.values() if row.holder is None]
+    assert len(free) <= 6  # some seconds' worth, not all that the dead would have a share in
+    assert len(ann.ownership.held()) + len(bob.ownership.held()) == TOTAL - len(free)
+    fleet.run(ann, bob, seconds=5)
+    assert ann.ownership.held() | bob.ownership.held() == NAMES
+
+
+def test_nothing_is_handed_over_while_nobody_may_take_it(fleet: Fleet) -> None:
+    ann = fleet.worker("ann")
+    ann.round()
+    fleet.store.lose_everything()
+    fleet.run(ann, fleet.worker("bob"), seconds=TIMES.duration_s - 1)
+    assert ann.ownership.held() == NAMES
+
+
 def test_who_is_back_first_after_an_outage_takes_its_share_only(fleet: Fleet) -> None:
     ann, bob = fleet.worker("ann"), fleet.worker("bob")
     fleet.run(ann, bob, seconds=10)
