@@ -14,6 +14,7 @@ PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 
 _MODULE = re.compile(r"`((?:app|workers)(?:\.[a-z_0-9]+)+)`")
 _FILE = re.compile(r"`((?:app|workers|tests|docs|compose)/[A-Za-z0-9_./-]+)`")
+_TEST = re.compile(r"`(test_[a-z0-9_]+)`")
 _LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
@@ -46,3 +47,10 @@ def test_a_page_links_only_to_pages_that_exist(page: Path) -> None:
 def test_the_reference_of_settings_is_what_the_models_say() -> None:
     page = (ROOT / "docs/configuration.md").read_text()
     assert page == reference_page(), "run: vmscaler config reference > docs/configuration.md"
+
+
+def test_pages_name_only_tests_that_exist() -> None:
+    code = "\n".join(path.read_text() for path in ROOT.glob("tests/**/test_*.py"))
+    named = {name for page in PAGES for name in _TEST.findall(page.read_text())}
+    assert named, "docs/leases.md names the tests that show what it says"
+    assert sorted(name for name in named if f"def {name}(" not in code) == []
