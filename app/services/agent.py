@@ -33,6 +33,7 @@ from app.services.stats import Stats
 from app.services.supervisor import Supervisor
 from app.services.taking_up import take_up
 from app.services.timers import Timers
+from app.services.wording import count_text
 
 logger = logging.getLogger(__name__)
 
@@ -323,7 +324,7 @@ class Agent:
         left_alone = self.supervisor.left_alone()
         if left_alone:
             problems.append(
-                f"{len(left_alone)} VMs are left alone, since a newer version wrote their records "
+                f"{count_text(len(left_alone), 'VM')} left alone, since a newer version wrote their records "
                 f"(upgrade this worker): {left_alone[0]}"
             )
         return {
