@@ -54,6 +54,7 @@ class VmPorts:
 
     metrics: int
     monitor: int
+    informant: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +240,7 @@ class NeonvmPlatform:
             monitor_address=None if at is None else Address(at, ports.monitor),
             migrating=found.migrating,
             endpoint_id=found.endpoint_id,
+            informant=None if at is None else Address(at, ports.informant),
         )
 
     def _failure(self) -> PeerError | None:

@@ -278,7 +278,7 @@ class QemuPlatform:
     def _machine(
         self, entry: VmEntry, use: Resources, observed: Resources | None, is_migrating: bool
     ) -> VirtualMachine:
-        monitor = entry.monitor or entry.guest
+        monitor, informant = entry.monitor or entry.guest, entry.informant or entry.guest
         is_observed = entry.mode == "observe" or entry.labels.get(self._observe_label or "") == "true"
         page = entry.metrics or entry.guest
         targets = entry.scaling
@@ -301,6 +301,7 @@ class QemuPlatform:
             monitor_address=None if monitor in (None, "none") else host_port(str(monitor)),
             migrating=is_migrating,
             endpoint_id=entry.billing_id,
+            informant=None if informant in (None, "none") else host_port(str(informant)),
         )
 
 

@@ -41,7 +41,7 @@ def _rules(settings: Settings) -> FleetRules:
     return FleetRules(
         selection,
         settings.core_config().default_scaling_config,
-        VmPorts(metrics=settings.metrics.port, monitor=settings.monitor.server_port),
+        VmPorts(settings.metrics.port, settings.monitor.server_port, settings.informant.server_port),
         namespaces=kubernetes.namespaces or own_namespace,
         label_selector=kubernetes.label_selector,
         field_selector=kubernetes.field_selector,

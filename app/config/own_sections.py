@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from app.config.addresses import Host, HttpUrl, PortRange, parse_port_range
-from app.config.fields import OwnPort, Seconds, Section, Text, setting
+from app.config.fields import OwnPort, PeerPort, Seconds, Section, Text, setting
 from app.config.quantities import ComputeUnitSettings, Cpu, ReservedCpu, ReservedSize, Size
 from app.errors import ConfigurationError
 
@@ -112,6 +112,7 @@ class InformantSettings(Section):
         "be an agent of each VM's informant; only while it makes us the current one is the VM changed",
         alias="register",
     )
+    server_port: PeerPort = setting(10301, "neonvm: port of the informant in each VM")
     host: Host = setting("127.0.0.1", "address that our agents listen on")
     told_host: Host | None = setting(
         None, "where informants are told to call us; none: `host`, or K8S_POD_IP where that is any address"

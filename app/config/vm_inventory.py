@@ -98,6 +98,7 @@ class VmEntry(Section):
     token_file: AbsolutePath | None = setting(None, "file with the token of its guest daemon")
     metrics: HostPort | None = setting(None, "its metrics page; none: the guest daemon's")
     monitor: HostPort | Literal["none"] | None = setting(None, "its vm-monitor; none: the guest daemon's")
+    informant: HostPort | Literal["none"] | None = setting(None, "its informant; none: the guest daemon's")
     cpu_driver: Literal["guest", "qmp"] = setting("guest", "who sets CPUs online: the guest daemon, or QMP")
     memory_driver: Literal["virtio-mem", "dimm", "balloon"] = setting("virtio-mem", "how memory is changed")
     memory_device: Annotated[str, AfterValidator(_check_device)] = setting(

@@ -29,7 +29,7 @@ def main(count: int) -> None:
 def list_once(kubeconfig: str) -> None:
     """Print the CPU, memory and requests of one list."""
     api = ApiServer(kubeconfig)
-    rules = FleetRules(SELECTION, ScalingConfig(0.9, 0.75), VmPorts(9100, 10301))
+    rules = FleetRules(SELECTION, ScalingConfig(0.9, 0.75), VmPorts(9100, 10301, 10302))
     platform = NeonvmPlatform(api, rules)
     before = resource.getrusage(resource.RUSAGE_SELF)
     found = platform.changes(None, wait_s=0)

@@ -65,7 +65,7 @@ class NeonvmCluster:
     def platform(self, kubeconfig_path: str, **rules: Any) -> NeonvmPlatform:
         """A platform of its own connections, as each worker has one."""
         api = ApiServer(self.server.kubeconfig(kubeconfig_path))
-        ports, targets = VmPorts(9100, 10301), ScalingConfig(0.9, 0.75)
+        ports, targets = VmPorts(9100, 10301, 10302), ScalingConfig(0.9, 0.75)
         return NeonvmPlatform(api, FleetRules(rules.pop("selection", SELECTION), targets, ports, **rules))
 
     def change(self, name: str, path: str, value: Any, namespace: str = "sim") -> Json:
