@@ -43,12 +43,12 @@ def measure_fleet(plan: FleetPlan) -> None:
         port = ReservedPort()
         environment = {
             **os.environ,
-            "CONFIG_PATH": str(_write_config(plan, directory, redis.url, port.number)),
+            "CONFIG_PATH": str(write_config(plan, directory, redis.url, port.number)),
         }
         children: dict[str, subprocess.Popen[bytes]] = {}
         try:
-            for child, argv in _commands(plan, port.number).items():
-                children[child] = _start(child, argv, environment, directory)
+            for child, argv in commands_of(plan, port.number).items():
+                children[child] = start_child(child, argv, environment, directory)
             pids = {child: process.pid for child, process in children.items()}
             pids["redis"] = redis.process.pid
             _report(plan, pids, environment)
@@ -64,7 +64,7 @@ def measure_fleet(plan: FleetPlan) -> None:
             port.close()
 
 
-def _write_config(plan: FleetPlan, directory: Path, redis_url: str, control_port: int) -> Path:
+def write_config(plan: FleetPlan, directory: Path, redis_url: str, control_port: int) -> Path:
     node = {"cpu": 500, "memory": "4Ti"}
     config = {
         "metrics": {"secondsBetweenRequests": plan.period_s},
@@ -81,7 +81,7 @@ def _write_config(plan: FleetPlan, directory: Path, redis_url: str, control_port
     return path
 
 
-def _commands(plan: FleetPlan, control_port: int) -> dict[str, list[str]]:
+def commands_of(plan: FleetPlan, control_port: int) -> dict[str, list[str]]:
     celery = [sys.executable, "-m", "celery", "-A", "workers"]
     vmscaler = [sys.executable, "-m", "app.main"]
     sim = [*vmscaler, "sim", "--vms", str(plan.vms), "--control", f"127.0.0.1:{control_port}"]
@@ -94,7 +94,7 @@ def _commands(plan: FleetPlan, control_port: int) -> dict[str, list[str]]:
     return {"sim": sim, "scheduler": [*vmscaler, "scheduler"], **workers, "beat": [*celery, "beat"]}
 
 
-def _start(
+def start_child(
     name: str, argv: list[str], environment: dict[str, str], directory: Path
 ) -> subprocess.Popen[bytes]:
     with (directory / f"{name}.log").open("wb") as log:
