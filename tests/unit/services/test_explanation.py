@@ -157,3 +157,11 @@ def test_a_name_is_resolved_only_with_the_fleets_own_number_of_buckets() -> None
     fleet.total = 16
     with pytest.raises(UsageError, match="4 buckets, the fleet has 16"):
         inspection(fleet).resolve("a")
+
+
+def test_a_vm_that_its_owner_leaves_alone_is_said_to_be() -> None:
+    fleet = ShownFleet()
+    vm = runner(fleet, A)
+    assert not any("left alone" in text for text in explained(fleet, vm).obstacles)
+    fleet.add_agent("worker", "older", left_alone=[A])
+    assert explained(fleet, vm).obstacles[0].startswith("left alone by older: a newer version than its own")
