@@ -40,6 +40,8 @@ class FakeInformants:
         status: of the answers to `/register`; None: no connection.
         held: while it is set, requests wait for it.
         is_resuming: whether a registration is followed by `/resume`.
+        answer: to `/register`, in place of the right one.
+        is_named: whether the informants' names have addresses.
         free: ports that may still be taken.
         log: requests that came in, in order.
     """
@@ -47,12 +49,16 @@ class FakeInformants:
     status: int | None = 200
     held: gevent.event.Event | None = None
     is_resuming: bool = True
+    answer: bytes | None = None
+    is_named: bool = True
     free: int = 1_000
     log: list[str] = field(default_factory=list)
     servers: list[FakeServer] = field(default_factory=list)
     registered: dict[str, AgentDesc] = field(default_factory=dict)
 
     def open(self, informant: Address, handle: AgentHandler) -> FakeServer | None:
+        if not self.is_named:
+            raise PeerUnreachable("informant", "its name has no address")
         if self.free == 0:
             return None
         self.free -= 1
@@ -78,7 +84,7 @@ class FakeInformants:
             self.registered[desc.agent_id] = desc
             if self.is_resuming:
                 self.ask(desc, AgentRequest.RESUME)
-        return self.status, encode_registered(1, 9100)
+        return self.status, encode_registered(1, 9100) if self.answer is None else self.answer
 
     def close(self) -> None:
         self.log.append("closed")

@@ -132,6 +132,7 @@ def test_while_it_migrates_a_vm_stays_and_goes_on_with_its_new_address(
     until(lambda: followed.step() and not followed.vms[key("a")].migrating, "it runs again")
     vm = followed.vms[key("a")]
     assert (vm.node, vm.metrics, vm.monitor_address) == ("node-b", ("127.0.0.9", 9100), ("127.0.0.9", 10301))
+    assert vm.informant == ("127.0.0.9", 10302)
     assert followed.removed == []
 
 

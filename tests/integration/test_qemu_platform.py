@@ -58,13 +58,15 @@ def test_a_vm_has_what_its_entry_says(fleet: QemuFleet) -> None:
     assert vm.scaling_config == ScalingConfig(0.5, 0.6)
     assert vm.metrics == Address("127.0.0.1", fleet.qemus["a"].guest_port)
     assert (vm.monitor, vm.monitor_address) == (MonitorPolicy.REQUIRED, Address("127.0.0.1", 9))
+    assert vm.informant == Address("127.0.0.1", fleet.qemus["a"].guest_port)
 
 
 def test_a_vm_without_a_monitor_or_that_is_observed_is_told_so(fleet: QemuFleet) -> None:
-    fleet.entries["a"] |= {"monitor": "none", "mode": "observe"}
+    fleet.entries["a"] |= {"monitor": "none", "informant": "none", "mode": "observe"}
     fleet.write()
     vm = fleet.vm()
     assert (vm.monitor, vm.monitor_address, vm.mode) == (MonitorPolicy.NONE, None, Mode.OBSERVE)
+    assert vm.informant is None
 
 
 def test_a_dead_qemu_is_told_and_neither_deleted_nor_resized(fleet: QemuFleet) -> None:

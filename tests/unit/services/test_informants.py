@@ -277,3 +277,42 @@ def test_a_vm_that_is_left_alone_for_long_is_worth_an_operators_look() -> None:
     (text,) = informants.problems
     assert text.startswith("1 VMs are not scaled")
     assert text.endswith(f": {SUSPENDED}")
+
+
+def test_a_suspend_is_kept_waiting_for_so_long_only_and_bars_all_the_same() -> None:
+    fake = FakeInformants()
+    worker = a_worker(fake, suspend_wait_s=0.01)
+    worker.until(lambda: worker.runner.state.monitor.is_active)
+    go_on = gevent.event.Event()
+    worker.monitor.before_answer = lambda: go_on.wait(60)
+    worker.sample(3.0)
+    worker.until(lambda: worker.runner.is_busy)
+    answer = fake.ask(fake.newest, AgentRequest.SUSPEND)
+    assert (answer.status, bar(worker)) == (503, SUSPENDED)
+    go_on.set()
+    worker.until(lambda: not worker.runner.is_busy)
+    assert bar(worker) == SUSPENDED
+
+
+def test_an_answer_that_cannot_be_read_is_no_registration() -> None:
+    worker = a_worker(FakeInformants(answer=b"[]", is_resuming=False))
+    worker.until(lambda: str(bar(worker)).endswith("its answer can't be read"))
+
+
+def test_an_informant_whose_name_has_no_address_is_told_and_tried_again() -> None:
+    fake = FakeInformants(is_named=False)
+    worker = a_worker(fake, AgentTimes(silence_s=600, resume_s=600, retry_s=0.01))
+    worker.until(lambda: str(bar(worker)).endswith("its name has no address"))
+    assert fake.log == []
+    fake.is_named = True
+    worker.until(lambda: bar(worker) is None)
+
+
+def test_an_informant_that_cannot_be_told_is_let_go_all_the_same() -> None:
+    fake = FakeInformants()
+    worker = a_worker(fake)
+    worker.until(lambda: bar(worker) is None)
+    fake.status = None
+    worker.supervisor.lost(BUCKET)
+    worker.until(lambda: not fake.servers[0].is_open)
+    assert fake.log[-1] == "/unregister fails"
