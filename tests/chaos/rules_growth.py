@@ -10,21 +10,21 @@ from tests.chaos.evidence import Evidence, Findings
 GREW = "it grows"
 
 WINDOW_S = 60.0
-"""The first and the last so many seconds are compared, by their medians."""
+"""The median of the last so many seconds is compared with the most in the first."""
 
 SHORTEST_RUN_S = 150.0
 """A shorter run says nothing of growth."""
 
 ALLOWED = {
     "rss": (1.25, 24 * 2**20),
-    "threads": (1.25, 4),
+    "threads": (1.25, 10),
     "files": (1.25, 40),
     "connections": (1.25, 20),
     "keys": (1.25, 100),
     "jobs": (1.25, 60),
-    "greenlets": (1.25, 60),
 }
-"""What it may grow by: a factor and an amount, both. Processes warm up, and the load differs with time."""
+"""What it may grow by: a factor and an amount, both. Processes warm up (gevent has up to ten threads
+for looking names up), and the load differs with time."""
 
 
 def check_growth(evidence: Evidence, findings: Findings) -> None:
@@ -41,7 +41,7 @@ def check_growth(evidence: Evidence, findings: Findings) -> None:
         if gauge.at >= evidence.end - WINDOW_S:
             last[gauge.who, gauge.what].append(gauge.value)
     for who, what in sorted(first.keys() & last.keys()):
-        before, after = median(first[who, what]), median(last[who, what])
+        before, after = max(first[who, what]), median(last[who, what])
         factor, amount = ALLOWED[what]
         findings.figures[f"{what} of {who}"] = f"{_show(what, before)} → {_show(what, after)}"
         if after > before * factor and after > before + amount:

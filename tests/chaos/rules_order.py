@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from tests.chaos.evidence import Effect, Evidence, Findings, LeaseChange
+from tests.chaos.spans import Span
 
 OLD_TOKEN = "old token applied"
 INTERLEAVED = "two holders interleave"
@@ -15,6 +16,10 @@ INCOMPLETE = "journal incomplete"
 
 MONITOR_GRACE_S = 1.0
 """How late the look at the leases may be to show a new holder."""
+
+
+BLIND_S = 0.6
+"""So long before an outage of Redis a lease may have been taken that nobody saw."""
 
 
 def check_order(evidence: Evidence, findings: Findings) -> None:
@@ -82,14 +87,26 @@ def _check_interleaving(effects: Iterable[Effect], findings: Findings) -> None:
 def _check_monitors(evidence: Evidence, effects: Iterable[Effect], findings: Findings) -> None:
     """Monitors are told no token: who speaks to one must be the holder that Redis showed."""
     history = lease_history(evidence.leases)
+    unseen: dict[tuple[str, float], str] = {}
     for effect in effects:
         if effect.receiver != "monitor" or not effect.is_applied or effect.at > evidence.end:
             continue
         holders = holders_around(history.get(effect.bucket, ()), effect.at, MONITOR_GRACE_S)
+        outage = next((span for span in evidence.outages if _is_blind(span, effect.at)), None)
+        if outage is not None and effect.holder not in holders:
+            # Taken after the last look before Redis went: one for each bucket, and the last word then.
+            holders = {unseen.setdefault((effect.bucket, outage.begin), effect.holder)}
+        elif outage is not None and (effect.bucket, outage.begin) in unseen:
+            holders = {unseen[effect.bucket, outage.begin]}
         if holders and effect.holder not in holders:
             others = ", ".join(sorted(holders))
             text = f"{effect.vm}: {effect.holder} spoke to the monitor, the holder was {others}"
             findings.say(INTERLEAVED, text, effect.line)
+
+
+def _is_blind(outage: Span, at: float) -> bool:
+    """Whether nobody could look at the leases from then on."""
+    return outage.begin - BLIND_S <= at <= outage.end + MONITOR_GRACE_S
 
 
 def lease_history(changes: Iterable[LeaseChange]) -> Mapping[str, tuple[LeaseChange, ...]]:

@@ -6,8 +6,10 @@ import json
 import os
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from statistics import mean
 
 from app.adapters.redis_connection import RedisConnection
 from app.adapters.redis_keys import RedisKeys
@@ -105,7 +107,7 @@ class LeaseWatch:
         return frozenset(found)
 
     def _read_agents(self) -> None:
-        now = time.monotonic()
+        now, jobs = time.monotonic(), 0
         for record in self.stores.agents.list():
             facts = json.loads(record.facts)
             if facts.get("kind") != "worker":
@@ -113,10 +115,10 @@ class LeaseWatch:
             holder = holder_text(Holder(facts["identity"], facts["agent_id"]))
             counters = {name: value for name, value in facts["counters"].items() if isinstance(value, int)}
             self._notebook.add(Counters(now, holder, counters))
-            if "jobs" in counters:
-                self._notebook.add(Gauge(now, "a worker", "jobs", counters["jobs"]))
+            jobs += counters.get("jobs", 0)
             if facts.get("address"):
                 self.addresses[facts["name"]] = facts["address"]
+        self._notebook.add(Gauge(now, "all workers", "jobs", jobs))
 
 
 class GaugeWatch:
@@ -130,10 +132,19 @@ class GaugeWatch:
     def look(self) -> None:
         """One look at all processes and at Redis."""
         now = time.monotonic()
+        workers: dict[str, list[float]] = defaultdict(list)
         for name, pid in self._pids().items():
-            who = "a worker" if name.startswith("worker") else name
             for what, value in process_gauges(pid).items():
-                self._notebook.add(Gauge(now, who, what, value))
+                if name.startswith("worker"):
+                    workers[what].append(value)
+                else:
+                    self._notebook.add(Gauge(now, name, what, value))
+        for what, values in workers.items():
+            if what == "files":
+                # Most of them belong to VMs, which move from worker to worker.
+                self._notebook.add(Gauge(now, "all workers", what, sum(values)))
+            else:
+                self._notebook.add(Gauge(now, "a worker", what, mean(values)))
         try:
             keys = int(self._redis.execute("DBSIZE"))
             clients = bytes(self._redis.execute("INFO", "clients")).decode()

@@ -56,6 +56,7 @@ def counters(**changes: int) -> tuple[Counters, ...]:
 
 KILLED = (Life("worker1", -9.0, CRASH, "killed"),)
 TERMINATED = (Life("worker1", -9.0, CRASH, "terminated"),)
+UNSEEN = Span(40.5, 45.0, "Redis was down")
 OUTAGE = Span(22.0, 35.0, "Redis was down")
 
 GOOD: dict[str, Callable[[], Evidence]] = {
@@ -69,6 +70,11 @@ GOOD: dict[str, Callable[[], Evidence]] = {
     "a poll just in time after a crash": lambda: a_run(polls=polls((CRASH - 1, CRASH + 18.9), every_s=1)),
     "a gap in which Redis was down, and the time to come back": lambda: a_run(
         polls=polls((19.0, 55.0)), left_out=(OUTAGE,), outages=(OUTAGE,)
+    ),
+    "a monitor spoken to under a lease taken just before Redis went": lambda: replace(
+        with_effects(an_effect(41.0, "monitor", "told", holder=A)),
+        left_out=(UNSEEN,),
+        outages=(UNSEEN,),
     ),
     "a stat accepted once": lambda: with_stats(a_stat("taken"), a_stat("accepted")),
     "a stat accepted, and late from the next owner": lambda: with_stats(
@@ -120,6 +126,16 @@ BAD: dict[str, tuple[str, Callable[[], Evidence]]] = {
     "an earlier holder that speaks to a monitor": (
         INTERLEAVED,
         lambda: with_effects(an_effect(45.0, "monitor", "told", holder=A)),
+    ),
+    "two that speak to a monitor while Redis is down": (
+        INTERLEAVED,
+        lambda: replace(
+            with_effects(
+                an_effect(41.0, "monitor", "told", holder=A), an_effect(42.0, "monitor", "told", holder=B)
+            ),
+            left_out=(UNSEEN,),
+            outages=(UNSEEN,),
+        ),
     ),
     "an effect of nobody": (NO_HOLDER, lambda: with_effects(an_effect(40.0, holder=""))),
     "an effect under another bucket's token": (
