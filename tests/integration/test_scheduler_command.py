@@ -92,8 +92,11 @@ def found(watch: RegistrySchedulerWatch) -> SchedulerInfo:
     return info
 
 
-def test_workers_find_it_ask_it_and_lose_it_when_it_ends(config: str, watch: RegistrySchedulerWatch) -> None:
-    with running("--config", config, "scheduler") as process:
+def test_workers_find_it_ask_it_and_lose_it_when_it_ends(
+    config: str, watch: RegistrySchedulerWatch, tmp_path: Path
+) -> None:
+    journal = tmp_path / "journal"
+    with running("--config", config, "scheduler", "--journal", str(journal)) as process:
         url = first_url(process)
         info = found(watch)
         assert info.url == url
@@ -113,6 +116,21 @@ def test_workers_find_it_ask_it_and_lose_it_when_it_ends(config: str, watch: Reg
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0
     assert watch.current() is None
+    (line,) = [json.loads(text) for text in journal.read_text().splitlines()]
+    assert (line["n"], line["vm"], line["effect"], line["token"]) == (1, pod["pod"], "granted", None)
+    assert line["to"]["cpu_m"] == 1250
+
+
+def test_a_journal_that_can_not_be_kept_is_one_line_and_status_2(config: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*VMSCALER, "--config", config, "scheduler", "--journal", str(tmp_path / "none" / "journal")],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 2
+    assert "none/journal" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_each_start_is_another_scheduler(config: str, watch: RegistrySchedulerWatch) -> None:
