@@ -41,13 +41,16 @@ def _check_polls(
     for poll in evidence.polls:
         polls[poll.vm].append(poll.at)
     hits = _hits(evidence, history)
-    longest = longest_after_crash = 0.0
+    longest = longest_after_crash = longest_of_terms = 0.0
     for key, vm in sorted(evidence.vms.items()):
         for begin, end in _gaps(sorted(polls[key]), evidence.begin, evidence.end):
             length = end - begin - overlap(evidence.left_out, begin, end)
             longest = max(longest, length)
-            crashes = [at for at in hits.get(vm.bucket, ()) if begin < at < end]
-            if crashes:
+            inside = [(at, kind) for at, kind in hits.get(vm.bucket, ()) if begin < at < end]
+            crashes = [at for at, _ in inside]
+            if crashes and all(kind == "term" for _, kind in inside):
+                longest_of_terms = max(longest_of_terms, length)
+            elif crashes:
                 since = end - crashes[-1] - overlap(evidence.left_out, crashes[-1], end)
                 longest_after_crash = max(longest_after_crash, since)
             if length > evidence.limits.poll_s and not _is_excused(evidence, crashes, begin, end):
@@ -60,6 +63,7 @@ def _check_polls(
                     NOT_POLLED, text, *_around(history.get(vm.bucket, ()), begin, end, evidence.begin)
                 )
     findings.figures["longest gap between two polls of a VM"] = f"{longest:.1f} s"
+    findings.figures["longest gap between two polls around a SIGTERM"] = f"{longest_of_terms:.1f} s"
     findings.figures["longest time from a crash to the next poll"] = f"{longest_after_crash:.1f} s"
 
 
@@ -78,16 +82,16 @@ def _gaps(times: Sequence[float], begin: float, end: float) -> Iterator[tuple[fl
 
 def _hits(
     evidence: Evidence, history: Mapping[str, Sequence[LeaseChange]]
-) -> Mapping[str, tuple[float, ...]]:
-    """By bucket: when a fault befell the worker that held it, or was about to."""
-    found: dict[str, list[float]] = defaultdict(list)
+) -> Mapping[str, tuple[tuple[float, str], ...]]:
+    """By bucket: when which fault befell the worker that held it, or was about to."""
+    found: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for fault in sorted(evidence.faults, key=lambda fault: fault.begin):
         if not fault.worker:
             continue
         for bucket, changes in history.items():
             holders = holders_around(changes, fault.begin, AROUND_S)
             if any(holder.startswith(f"{fault.worker}_") for holder in holders):
-                found[bucket].append(fault.begin)
+                found[bucket].append((fault.begin, fault.kind))
     return {bucket: tuple(times) for bucket, times in found.items()}
 
 
