@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 from app.adapters.redis_connection import Argument, RedisConnection, load_script, now_ms, pairs
@@ -96,7 +95,10 @@ class RedisAgentSet:
         """See `AgentStore.heartbeat`."""
         if not numbers:
             return []
-        before = self._run("heartbeat", *chain.from_iterable(numbers.items()))
+        flat: list[Argument] = []
+        for agent_id, number in numbers.items():
+            flat += (agent_id, number)
+        before = self._run("heartbeat", *flat)
         return sorted(agent for agent, number in zip(numbers, before, strict=True) if int(number) < 0)
 
     def unregister(self, agent_id: str) -> bool:

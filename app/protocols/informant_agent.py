@@ -243,7 +243,7 @@ class InformantAgent:
         return encode_agent_desc(self._desc) if is_known else None
 
     def _back_off(self, jitter: float) -> float:
-        wait_s = min(self._times.retry_s * 2 ** min(self._tries, 32), self._times.retry_max_s)
+        wait_s = min(self._times.retry_s * float(1 << min(self._tries, 32)), self._times.retry_max_s)
         return wait_s * (1 + jitter)
 
     def _take_answer(self, body: bytes) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Iterator
 
 import gevent
@@ -265,3 +266,13 @@ def test_more_vms_than_ports_go_on_without_and_take_the_port_that_becomes_free(o
         lambda: [each for each in agents_of(guest) if each is not agent] != [], "the other one has the port"
     )
     until(lambda: side.informants.problems == [], "and nothing is wrong any more")
+
+
+def test_a_worker_that_was_frozen_fails_its_check_and_registers_again(of: Fixtures) -> None:
+    guest = of.guest(SetSettings(check_after_s=0.1, id_limit_s=1, suspend_limit_s=10, resume_limit_s=10))
+    worker = of.worker(guest, AgentTimes(silence_s=2.0, retry_s=0.05))
+    until(lambda: bar(worker) is None, "resumed")
+    (agent,) = agents_of(guest)
+    time.sleep(3.0)  # no greenlet of this process runs meanwhile, so nobody answers the check
+    assert guest.agents.get(agent.desc.agent_id) is not agent
+    until(lambda: len(agents_of(guest)) == 1 and bar(worker) is None, "registered and resumed again")
