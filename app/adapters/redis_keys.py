@@ -98,6 +98,14 @@ class RedisKeys:
         """List: stats that wait for the bucket's owner, oldest first; there until they have their fate."""
         return self._of(bucket, "stats")
 
+    def billing(self, bucket: str) -> str:
+        """Hash by VM key, uid and endpoint id (as JSON): meters; `step`; `sent:<sink>`: events that have left."""
+        return self._of(bucket, "billing")
+
+    def billing_outbox(self, bucket: str, sink: str) -> str:
+        """List: billing events that wait for the sink, oldest first."""
+        return self._of(bucket, f"billing:outbox:{sink}")
+
     def recording(self, bucket: str, vm: str, recording: str) -> str:
         """Stream: pieces of a recording on their way to whoever asked for it."""
         return self._of(bucket, f"recording:{vm}:{recording}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.adapters.redis_agent_set import RedisAgentSet
 from app.adapters.redis_agents import RedisAgents
+from app.adapters.redis_billing import RedisBilling
 from app.adapters.redis_connection import RedisConnection
 from app.adapters.redis_intents import RedisIntents
 from app.adapters.redis_keys import RedisKeys
@@ -39,6 +40,7 @@ class Stores:
         self.ticks = RedisTicks(connection, keys)
         self.queues = RedisQueues(connection, settings.broker_prefix)
         self.stats = RedisStats(connection, keys)
+        self.billing = RedisBilling(connection, keys)
         self.leases = RedisLeases(
             connection, keys, self.names, duration_s=settings.ownership.lease_duration_seconds
         )
