@@ -223,6 +223,8 @@ def _free_port(vm: LocalVm, directory: VmDirectory) -> int:
     """The wanted port, or the one of last time, or any; the first that is free on loopback."""
     for port in [vm.port] if vm.port else [directory.host_port() or 0, 0]:
         with contextlib.suppress(OSError), socket.socket() as probe:
+            # As QEMU does: connections of the VM's last life keep no port from it.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))
             return int(probe.getsockname()[1])
     wanted = f"port {vm.port}" if vm.port else "every port"
