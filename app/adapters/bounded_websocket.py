@@ -28,6 +28,8 @@ MAX_HANDSHAKE_BYTES = 8192
 """Of the server's HTTP answer, read byte by byte."""
 SEND_TIMEOUT_S = 5.0
 """A peer that takes nothing for that long is gone."""
+MAX_LINGER_BYTES = 1 << 20
+"""A peer that goes on sending behind our close frame is left with a reset."""
 LINGER_S = 1.0
 """How long we wait for the peer to see a close frame before the socket goes."""
 MAX_READS_PER_SECOND = 8000
@@ -125,13 +127,15 @@ class _Wire:
             self._socket.shutdown(how)
 
     def drain(self) -> None:
-        """Wait for the peer's end of the stream, up to `LINGER_S`: unread bytes would reset what was sent."""
-        deadline = time.monotonic() + LINGER_S
+        """Wait for the peer's end of the stream, within bounds: unread bytes would reset what was sent."""
+        deadline, allowance = time.monotonic() + LINGER_S, MAX_LINGER_BYTES
         with contextlib.suppress(OSError):
-            while (remaining := deadline - time.monotonic()) > 0:
+            while allowance > 0 and (remaining := deadline - time.monotonic()) > 0:
                 self._socket.settimeout(remaining)
-                if not self._socket.recv(_RECEIVE_BYTES):
+                data = self._socket.recv(_RECEIVE_BYTES)
+                if not data:
                     return
+                allowance -= len(data)
 
     @property
     def _closed(self) -> bool:

@@ -53,6 +53,8 @@ class RawPeer:
             except OSError:
                 return
             connection.settimeout(30)
+            # What a handler has sent has arrived when it goes on.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             number = len(self.connections)
             self.connections.append(connection)
             thread = threading.Thread(target=self._run, args=(connection, number), name=f"raw-peer-{number}")

@@ -25,13 +25,13 @@ from app.web.server import Limits
 from tests.fakes.certificates import Certificate, Certificates, make_certificates
 from tests.fakes.guest_on_loop import GuestOnLoop
 from tests.fakes.our_clients import (
-    Client,
+    OpenClient,
     Reach,
-    ask_informant,
-    ask_metrics,
-    ask_monitor,
-    ask_platform,
-    ask_scheduler,
+    informant,
+    metrics,
+    monitor,
+    platform,
+    scheduler,
 )
 from tests.fakes.serving import served, talk
 
@@ -72,14 +72,20 @@ def guest(certificate: Certificate | None, callers: AllowedAddresses | None) -> 
         running.close()
 
 
+def ask(client: OpenClient, reach: Reach) -> object:
+    """One question by a client of its own."""
+    with client(reach) as asking:
+        return asking(reach)
+
+
 CLIENTS = pytest.mark.parametrize(
-    ("ask", "serve"),
+    ("client", "serve"),
     [
-        pytest.param(ask_metrics, guest, id="metrics"),
-        pytest.param(ask_monitor, guest, id="monitor"),
-        pytest.param(ask_informant, guest, id="informant"),
-        pytest.param(ask_scheduler, web, id="scheduler"),
-        pytest.param(ask_platform, web, id="platform"),
+        pytest.param(metrics, guest, id="metrics"),
+        pytest.param(monitor, guest, id="monitor"),
+        pytest.param(informant, guest, id="informant"),
+        pytest.param(scheduler, web, id="scheduler"),
+        pytest.param(platform, web, id="platform"),
     ],
 )
 
@@ -95,63 +101,65 @@ def trust(authority: Certificate, server_name: str | None = None) -> ClientTls:
 
 @CLIENTS
 def test_a_client_with_the_authority_and_the_token_is_answered(
-    ask: Client, serve: Serve, made: Certificates
+    client: OpenClient, serve: Serve, made: Certificates
 ) -> None:
     with serve(made.good, LOOPBACK) as port:
-        ask(Reach(port, trust(made.authority), TOKEN))
+        ask(client, Reach(port, trust(made.authority), TOKEN))
 
 
 @CLIENTS
 def test_without_tls_the_token_is_asked_for_all_the_same(
-    ask: Client, serve: Serve, made: Certificates
+    client: OpenClient, serve: Serve, made: Certificates
 ) -> None:
     with serve(None, None) as port:
-        ask(Reach(port, None, TOKEN))
+        ask(client, Reach(port, None, TOKEN))
         with pytest.raises(PeerRefused, match="401"):
-            ask(Reach(port, None, "another"))
+            ask(client, Reach(port, None, "another"))
 
 
 @CLIENTS
 def test_a_client_without_the_token_or_from_elsewhere_is_refused(
-    ask: Client, serve: Serve, made: Certificates
+    client: OpenClient, serve: Serve, made: Certificates
 ) -> None:
     with serve(made.good, None) as port, pytest.raises(PeerRefused, match="401"):
-        ask(Reach(port, trust(made.authority)))
+        ask(client, Reach(port, trust(made.authority)))
     with serve(made.good, NOBODY) as port, pytest.raises(PeerRefused, match="403"):
-        ask(Reach(port, trust(made.authority), TOKEN))
+        ask(client, Reach(port, trust(made.authority), TOKEN))
 
 
 @CLIENTS
 def test_a_certificate_that_proves_nothing_is_refused_with_the_reason(
-    ask: Client, serve: Serve, made: Certificates
+    client: OpenClient, serve: Serve, made: Certificates
 ) -> None:
     with serve(made.good, None) as port, pytest.raises(PeerUnreachable, match="not accepted: unable to get"):
-        ask(Reach(port, trust(made.stranger), TOKEN))
+        ask(client, Reach(port, trust(made.stranger), TOKEN))
     with serve(made.expired, None) as port, pytest.raises(PeerUnreachable, match="certificate has expired"):
-        ask(Reach(port, trust(made.authority), TOKEN))
+        ask(client, Reach(port, trust(made.authority), TOKEN))
     with serve(made.elsewhere, None) as port:
         with pytest.raises(PeerUnreachable, match=r"certificate is not valid for '127.0.0.1'|mismatch"):
-            ask(Reach(port, trust(made.authority), TOKEN))
-        ask(Reach(port, trust(made.authority, "elsewhere.example"), TOKEN))
+            ask(client, Reach(port, trust(made.authority), TOKEN))
+        ask(client, Reach(port, trust(made.authority, "elsewhere.example"), TOKEN))
 
 
 @CLIENTS
-def test_a_server_without_tls_is_told_from_one_with_it(ask: Client, serve: Serve, made: Certificates) -> None:
+def test_a_server_without_tls_is_told_from_one_with_it(
+    client: OpenClient, serve: Serve, made: Certificates
+) -> None:
     with serve(None, None) as port, pytest.raises(PeerUnreachable, match="no TLS: it does not speak TLS"):
-        ask(Reach(port, trust(made.authority), TOKEN))
+        ask(client, Reach(port, trust(made.authority), TOKEN))
     with serve(made.good, None) as port, pytest.raises(Exception, match=r"\d"):
-        ask(Reach(port, None, TOKEN))
+        ask(client, Reach(port, None, TOKEN))
 
 
 @CLIENTS
 def test_who_does_not_finish_the_handshake_holds_up_nobody_else(
-    ask: Client, serve: Serve, made: Certificates
+    client: OpenClient, serve: Serve, made: Certificates
 ) -> None:
     with serve(made.good, None) as port, ExitStack() as stack:
         for _ in range(20):
             silent = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
             silent.sendall(b"\x16\x03\x01\x02\x00\x01")
-        ask(Reach(port, trust(made.authority), TOKEN))
+        ask(client, Reach(port, trust(made.authority), TOKEN))
 
 
 def test_a_handshake_that_goes_on_for_ever_is_ended(made: Certificates) -> None:
@@ -165,15 +173,15 @@ def test_plain_http_on_a_tls_port_is_hung_up_on_and_the_next_one_is_served(made:
     with web(made.good, None) as port:
         with contextlib.suppress(ConnectionResetError):
             assert not talk(port, b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
-        ask_scheduler(Reach(port, trust(made.authority), TOKEN))
+        ask(scheduler, Reach(port, trust(made.authority), TOKEN))
 
 
 def test_a_server_that_never_answers_the_handshake_costs_its_limit_alone(made: Certificates) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         reach = Reach(listener.getsockname()[1], trust(made.authority), timeout_s=0.3)
-        for ask in (ask_metrics, ask_monitor, ask_informant, ask_scheduler, ask_platform):
+        for client in (metrics, monitor, informant, scheduler, platform):
             with pytest.raises(PeerUnreachable, match=r"no TLS: (timed out|no handshake in time)"):
-                ask(reach)
+                ask(client, reach)
 
 
 @pytest.mark.parametrize("old", [ssl.TLSVersion.TLSv1_2])
@@ -181,7 +189,7 @@ def test_tls_1_2_is_spoken_too(made: Certificates, old: ssl.TLSVersion) -> None:
     tls = server_tls(str(made.good.cert), str(made.good.key), where="here")
     tls.maximum_version = old
     with served(answer, protection=Protection(tls=tls)) as port:
-        ask_scheduler(Reach(port, trust(made.authority)))
+        ask(scheduler, Reach(port, trust(made.authority)))
 
 
 def test_probes_need_no_token_but_the_right_address(made: Certificates) -> None:
