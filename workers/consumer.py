@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 FIRST_PAUSE_S, LONGER_BY_S, LONGEST_PAUSE_S = 1, 1, 5
 """Between two attempts to connect, s; the longest bounds how long a Redis that is back goes unnoticed."""
 
-SETTLED_AFTER_S = 30.0
+SETTLED_AFTER_S = 5.0
 """A connection that lasted so long was a good one: the next attempt after its loss is made at once."""
 
 NOISY = (
