@@ -15,7 +15,7 @@ from app.config import load_settings
     ("pod_ip", "host", "ip"),
     [
         ("10.1.2.3", "127.0.0.1", "10.1.2.3"),
-        ("fe80::1", "0.0.0.0", "fe80::1"),  # noqa: S104 - compared with, not listened on
+        ("fe80::1", "0.0.0.0", "fe80::1"),
         (None, "127.0.0.1", "127.0.0.1"),
         (None, "::1", "::1"),
     ],
@@ -26,7 +26,7 @@ def test_the_pods_address_goes_before_the_one_that_we_listen_on(
     assert own_ip(pod_ip, host) == ip
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "localhost"])  # noqa: S104 - compared with
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "localhost"])
 def test_what_is_no_single_address_is_replaced_by_one(host: str) -> None:
     assert not ipaddress.ip_address(own_ip(None, host)).is_unspecified
 
