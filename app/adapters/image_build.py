@@ -10,14 +10,13 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from app.adapters.image_kernel import FILES, initramfs, read_kernel
-from app.adapters.image_packages import Package, download, find_tool, need_tools, wanted_packages
+from app.adapters.image_packages import Package, download, find_tool, need_tools, run_tool, wanted_packages
 from app.adapters.image_tree import build_tree, guest_modules, library_files
 from app.errors import ConfigurationError
 
@@ -145,7 +144,7 @@ def _write_root(tree: Path, target: Path) -> None:
         size += -(-path.lstat().st_size // 4096) * 4096 + 512
     with target.open("wb") as file:
         file.truncate(-(-size // 2**20) * 2**20)
-    options = f"hash_seed={_UUID},root_owner=0:0,lazy_itable_init=0"
+    fixed = ["-U", _UUID, "-E", f"hash_seed={_UUID},root_owner=0:0,lazy_itable_init=0"]
     _tool(
         "mke2fs",
         "-q",
@@ -156,60 +155,36 @@ def _write_root(tree: Path, target: Path) -> None:
         "^has_journal",
         "-m",
         "0",
-        "-U",
-        _UUID,
-        "-E",
-        options,
+        *fixed,
         "-d",
         str(tree),
         str(target),
     )
-    names = [
-        "/",
-        "/lost+found",
-        *("/" + path.relative_to(tree).as_posix() for path in sorted(tree.rglob("*"))),
-    ]
-    # mke2fs takes owners and some times from the tree: from who builds, and from when.
-    fields = {
-        "uid": "0",
-        "gid": "0",
-        "ctime": f"@{_EPOCH}",
-        "atime": f"@{_EPOCH}",
-        "mtime": f"@{_EPOCH}",
-        "crtime": f"@{_EPOCH}",
-        "ctime_extra": "0",
-        "atime_extra": "0",
-        "mtime_extra": "0",
-        "crtime_extra": "0",
-    }
+    _give_to_root(target, sorted(path.relative_to(tree).as_posix() for path in tree.rglob("*")))
+
+
+def _give_to_root(target: Path, paths: Sequence[str]) -> None:
+    """Make everything root's, of a fixed time: mke2fs takes both from who builds, and from when."""
+    fields = dict.fromkeys(("uid", "gid"), "0")
+    for name in ("ctime", "atime", "mtime", "crtime"):
+        fields |= {name: f"@{_EPOCH}", f"{name}_extra": "0"}
     script = target.with_suffix(".debugfs")
     with script.open("w") as file:
-        for name in names:
-            file.writelines(f'sif "{name}" {field} {value}\n' for field, value in fields.items())
+        for path in ("/", "/lost+found", *(f"/{path}" for path in paths)):
+            file.writelines(f'sif "{path}" {field} {value}\n' for field, value in fields.items())
     _tool("debugfs", "-w", "-f", str(script), str(target))
     script.unlink()
 
 
 def _tool(name: str, *arguments: str) -> None:
     """Run one of e2fsprogs' programs with its clock held still."""
-    done = subprocess.run(
-        [find_tool(name) or name, *arguments],
-        env={
-            "E2FSPROGS_FAKE_TIME": _EPOCH,
-            "SOURCE_DATE_EPOCH": _EPOCH,
-            "MKE2FS_CONFIG": "/dev/null",
-            "LC_ALL": "C",
-        },
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=_TOOL_LIMIT_S,
-        check=False,
-    )
-    if done.returncode != 0:
-        words = (done.stderr.strip().splitlines() or ["no reason given"])[-1][:300]
-        raise ConfigurationError([f"{name} failed: {words}"], source="image")
+    environment = {
+        "E2FSPROGS_FAKE_TIME": _EPOCH,
+        "SOURCE_DATE_EPOCH": _EPOCH,
+        "MKE2FS_CONFIG": "/dev/null",
+        "LC_ALL": "C",
+    }
+    run_tool([find_tool(name) or name, *arguments], limit_s=_TOOL_LIMIT_S, environment=environment)
 
 
 def _digest(path: Path) -> str:

@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,7 +101,7 @@ def download(names: Sequence[str], cache: Path) -> list[Package]:
     wanted = _uris(names)
     missing = [name for name, (file, _) in wanted.items() if not (cache / file).is_file()]
     if missing:
-        _run(["apt-get", "download", "-q", *missing], cwd=cache, limit_s=_DOWNLOAD_LIMIT_S)
+        run_tool(["apt-get", "download", "-q", *missing], cwd=cache, limit_s=_DOWNLOAD_LIMIT_S)
     return [_checked(cache / file, size_and_hash) for _, (file, size_and_hash) in sorted(wanted.items())]
 
 
@@ -129,7 +129,7 @@ def open_package(package: Package) -> Iterator[tarfile.TarFile]:
 def _depends(names: Sequence[str]) -> list[str]:
     """What packages need; of alternatives the first that is no virtual package."""
     options = [f"--no-{kind}" for kind in _OTHER_RELATIONS]
-    text = _run(["apt-cache", "depends", *options, *names], limit_s=_STEP_LIMIT_S, may_fail=True)
+    text = run_tool(["apt-cache", "depends", *options, *names], limit_s=_STEP_LIMIT_S, may_fail=True)
     needed = []
     is_alternative = False
     for line in text.splitlines():
@@ -147,7 +147,7 @@ _OTHER_RELATIONS = ("recommends", "suggests", "conflicts", "breaks", "replaces",
 
 def _uris(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     """File name and SHA-256 (with its kind in front) by package, as apt knows them now."""
-    text = _run(["apt-get", "download", "--print-uris", "-q", *names], limit_s=_STEP_LIMIT_S)
+    text = run_tool(["apt-get", "download", "--print-uris", "-q", *names], limit_s=_STEP_LIMIT_S)
     found = {}
     for line in text.splitlines():
         parts = line.split()
@@ -172,14 +172,28 @@ def _checked(path: Path, expected: str) -> Package:
     return Package(path, digest)
 
 
-def _run(command: list[str], *, limit_s: float, cwd: Path | None = None, may_fail: bool = False) -> str:
-    """Run a program to its end; its output. Its last words are the error's text."""
-    environment = {**os.environ, "LC_ALL": "C"}
+def run_tool(
+    command: list[str],
+    *,
+    limit_s: float,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    may_fail: bool = False,
+) -> str:
+    """Run a program to its end; its output.
+
+    Args:
+        environment: its whole one; None: ours, with messages in English.
+
+    Raises:
+        ConfigurationError: it failed, with its last words, or did not end in time.
+    """
+    name = Path(command[0]).name
     try:
         done = subprocess.run(
             command,
             cwd=cwd,
-            env=environment,
+            env={**os.environ, "LC_ALL": "C"} if environment is None else dict(environment),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -188,8 +202,8 @@ def _run(command: list[str], *, limit_s: float, cwd: Path | None = None, may_fai
             check=False,
         )
     except subprocess.TimeoutExpired as err:
-        raise ConfigurationError([f"{command[0]} did not end within {limit_s:g} s"], source=_SOURCE) from err
+        raise ConfigurationError([f"{name} did not end within {limit_s:g} s"], source=_SOURCE) from err
     if done.returncode != 0 and not may_fail:
-        words = (done.stderr.strip().splitlines() or ["no reason given"])[-1][:300]
-        raise ConfigurationError([f"{' '.join(command[:2])} failed: {words}"], source=_SOURCE)
+        words = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()[-1][:300]
+        raise ConfigurationError([f"{name} failed: {words}"], source=_SOURCE)
     return done.stdout
