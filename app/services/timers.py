@@ -14,7 +14,7 @@ from app.ports.runtime import Clock, Concurrency, Monotonic, Signal
 
 logger = logging.getLogger(__name__)
 
-MAX_SLEEP_S = 5.0
+MAX_SLEEP_S = 0.5
 """The job looks up at least this often, so that a stop is noticed."""
 
 
