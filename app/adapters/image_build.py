@@ -140,6 +140,9 @@ def _write_root(tree: Path, target: Path) -> None:
     """An ext4 file system of the tree: fixed identity, fixed times, everything root's."""
     size = _SPARE_BYTES
     for path in (tree, *tree.rglob("*")):
+        if not path.is_symlink():
+            # Whatever the builder's umask.
+            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
         os.utime(path, (1, 1), follow_symlinks=False)
         size += -(-path.lstat().st_size // 4096) * 4096 + 512
     with target.open("wb") as file:
