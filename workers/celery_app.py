@@ -46,6 +46,7 @@ def _make(settings: Settings) -> Celery:
     celery = Celery(
         "vmscaler",
         broker=broker_url(settings.redis, with_password=is_shown_by_flower),
+        events="workers.events:SturdyEvents",
         include=["workers.tasks.ticks", "workers.tasks.scaling", "workers.tasks.stats"],
     )
     buckets = settings.ownership.buckets

@@ -160,3 +160,13 @@ def test_workers_stop_acting_before_their_leases_can_end(fleet: Fleet) -> None:
     finally:
         os.kill(process.pid, signal.SIGCONT)
     fleet.goes_on()
+
+
+def test_worker_and_beat_can_be_stopped_while_redis_is_away(fleet: Fleet) -> None:
+    """The last one: it ends both."""
+    fleet.server.stop()
+    lost = fleet.worker.log().count("the broker is out of reach")
+    fleet.worker.wait_for("the broker is out of reach", max(lost, 1))
+    time.sleep(3)  # a heartbeat of the worker is tried meanwhile
+    assert fleet.beat.stop() == 0
+    assert fleet.worker.stop() == 0
