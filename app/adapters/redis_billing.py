@@ -40,7 +40,7 @@ class RedisBilling:
 
     def commit(
         self, bucket: BucketName, token: FencingToken, step: BillingStep, sinks: Sequence[str]
-    ) -> Mapping[str, int]:
+    ) -> Mapping[str, int] | None:
         """See `BillingStore.commit`."""
         keys = [self._keys.fence(bucket), self._keys.billing(bucket)]
         keys += [self._keys.billing_outbox(bucket, sink) for sink in sinks]
@@ -50,8 +50,20 @@ class RedisBilling:
             events = step.events.get(sink, ())
             arguments += (len(events), *events)
         newer, *lengths = self._connection.run(self._commit, keys, *arguments)
+        if newer == b"lost":
+            return None
         _refuse(bucket, token, newer)
         return {sink: int(length) for sink, length in zip(sinks, lengths, strict=True)}
+
+    def length(self, bucket: BucketName, sink: str) -> tuple[int, int]:
+        """See `BillingStore.length`."""
+        sent, length = self._connection.execute_all(
+            [
+                ("HGET", self._keys.billing(bucket), SENT + sink),
+                ("LLEN", self._keys.billing_outbox(bucket, sink)),
+            ]
+        )
+        return int(sent or 0), int(length)
 
     def waiting(self, bucket: BucketName, sink: str, limit: int) -> Waiting:
         """See `BillingStore.waiting`."""

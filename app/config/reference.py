@@ -92,7 +92,8 @@ def _rows(model: type[BaseModel], prefix: str) -> Iterator[str]:
         extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
         yield f"| `{name}` | {_default(field)} | {extra.get('unit', '')} | {field.description} | {CHANGE} |\n"
         if inner is not None:
-            yield from _rows(inner, f"{name}[].")
+            # One that may be left out, or a list of them.
+            yield from _rows(inner, f"{name}." if field.default is None else f"{name}[].")
 
 
 def _default(field: FieldInfo) -> str:

@@ -16,6 +16,7 @@ from app.config.agent_sections import (
 from app.config.environment import EnvArgs
 from app.config.fields import Section, setting
 from app.config.kubernetes_section import KubernetesSettings
+from app.config.metering_section import MeteringSettings
 from app.config.own_sections import (
     InformantSettings,
     NodeSchedulerSettings,
@@ -43,6 +44,7 @@ class FileSettings(Section):
     scheduler: SchedulerSettings = setting(SchedulerSettings(), "permits")
     monitor: MonitorSettings = setting(MonitorSettings(), "the vm-monitors")
     billing: BillingSettings | None = setting(None, "usage events; none without it")
+    metering: MeteringSettings = setting(MeteringSettings(), "billing's bounds and further sinks")
     dump_state: DumpStateSettings | None = setting(None, "the state dump; not served without it")
     ownership: OwnershipSettings = setting(OwnershipSettings(), "buckets and leases")
     redis: RedisSettings = setting(RedisSettings(), "Redis")

@@ -2,11 +2,11 @@
 
 Source: `spec/agent.md`, "Billing". What must be true:
 
-- Only integers are added: milli-CPU × milliseconds, and milliseconds. Rounding happens once, where an event is
-  made, and of the sums since the meter began: whatever the windows are, all events together differ from what was
-  used by at most half a second.
-- A slice lies between two notes and counts the smaller of their CPUs. Slices follow each other on the meter's own
-  time, which never goes back, so no second is in two of them.
+- Only integers are added: milli-CPU × milliseconds, and milliseconds. Rounding happens once, where an event
+  is made, and of the sums since the meter began: whatever the windows are, all events together differ from
+  what was used by at most half a second.
+- A slice lies between two notes and counts the smaller of their CPUs. Slices follow each other on the meter's
+  own time, which never goes back, so no second is in two of them.
 - A gap that is too long is in no slice: nobody has looked meanwhile.
 """
 

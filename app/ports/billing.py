@@ -53,7 +53,10 @@ class Waiting:
 
 
 class BillingStore(Protocol):
-    """Meters and outboxes of each bucket; writes are fenced. Calls raise `StoreUnavailable` without an answer."""
+    """Meters and outboxes of each bucket; writes are fenced.
+
+    Each call raises `StoreUnavailable` without an answer.
+    """
 
     def load(self, bucket: BucketName, sinks: Sequence[str]) -> StoredMeters:
         """Everything of a bucket; called after the fence was raised."""
@@ -61,12 +64,18 @@ class BillingStore(Protocol):
 
     def commit(
         self, bucket: BucketName, token: FencingToken, step: BillingStep, sinks: Sequence[str]
-    ) -> Mapping[str, int]:
+    ) -> Mapping[str, int] | None:
         """Do a step, all or nothing; how many events wait for each sink then.
+
+        None: the store has lost earlier steps and nothing was written; load everything again.
 
         Raises:
             OwnershipLost: a newer token was seen; nothing was written.
         """
+        ...
+
+    def length(self, bucket: BucketName, sink: str) -> tuple[int, int]:
+        """How many events have left the sink's outbox so far, and how many are in it."""
         ...
 
     def waiting(self, bucket: BucketName, sink: str, limit: int) -> Waiting:

@@ -29,6 +29,7 @@ class Inventory:
         unreadable: what is wrong with VMs that are there, but can't be read, by name.
         is_ready: a whole list has been read once.
         problem: why nothing new is known, "" while all is well.
+        answers: of the platform so far; while this stands still, what is known grows old.
 
     Args:
         updated: called for each new or changed VM.
@@ -55,6 +56,7 @@ class Inventory:
         self.unreadable: dict[str, str] = {}
         self.is_ready = False
         self.problem = ""
+        self.answers = 0
 
     def run(self, stop: Signal) -> None:
         """Follow until stopped; a platform that is away is asked again, with growing pauses."""
@@ -105,6 +107,7 @@ class Inventory:
             if key not in dict(change.unreadable):
                 self.unreadable.pop(key, None)
                 self._remove(key)
+        self.answers += 1
         if change.is_full:
             self.is_ready = True
             self._listed()

@@ -4,13 +4,16 @@
 -- ARGV  1 token, 2 number of this step, 3 number of values for HSET, then these: field, meter, …
 --       then number of fields for HDEL, then these
 --       then for each sink: number of events, then these
--- Returns  the newer token (then nothing is written) or 0, then the length of each outbox.
+-- Returns  the newer token, or 'lost' (then nothing is written), or 0 and then the length of each outbox.
 -- Errors  none of its own.
 --
--- A step whose number is not above the stored one has been done already, and its answer got lost.
+-- A step whose number is not above the stored one has been done already, and its answer got lost. Where the one
+-- before it is missing, Redis has lost what it had said it had: what depends on that must not be written.
 local fence = tonumber(redis.call('GET', KEYS[1]) or '0')
 if fence > tonumber(ARGV[1]) then return {string.format('%.0f', fence)} end
-local is_done = tonumber(redis.call('HGET', KEYS[2], 'step') or '0') >= tonumber(ARGV[2])
+local stored = tonumber(redis.call('HGET', KEYS[2], 'step') or '0')
+if stored < tonumber(ARGV[2]) - 1 then return {'lost'} end
+local is_done = stored >= tonumber(ARGV[2])
 
 local at = 3
 local function each(call)
