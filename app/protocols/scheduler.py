@@ -6,6 +6,7 @@ slots; up to v3.0 it is on the wire too, from v4.0 on it is in bytes there.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -199,18 +200,25 @@ def encode_response(
     is_migrating: bool = False,
     slot_bytes: int,
 ) -> bytes:
-    """The body of an answer; `compute_unit` is sent below v3.0."""
+    """The body of an answer; `compute_unit` is sent below v3.0, and below v2.0 a multiple of whole CPUs."""
     body: dict[str, object] = {"permit": _amount(version, permit, slot_bytes)}
     if is_migrating:
         body["migrate"] = {}
     if version < ProtocolVersion.V3_0:
-        body["resourceUnit"] = _amount(version, compute_unit, slot_bytes)
+        unit = _whole_unit(compute_unit) if version < ProtocolVersion.V2_0 else compute_unit
+        body["resourceUnit"] = _amount(version, unit, slot_bytes)
     return write_json(body)
 
 
 def _whole_cpus(amount: Resources) -> Resources:
     """The amount with its CPUs rounded up to whole ones."""
     return resources(-(-amount.cpu // 1000) * 1000, amount.mem)
+
+
+def _whole_unit(unit: Resources) -> Resources:
+    """The smallest multiple with whole CPUs: agents of that age read no fraction, and multiples of it fit."""
+    times = 1000 // math.gcd(unit.cpu, 1000)
+    return resources(unit.cpu * times, unit.mem * times)
 
 
 def _amount(version: ProtocolVersion, amount: Resources, slot_bytes: int) -> dict[str, object]:

@@ -42,13 +42,15 @@ def post(port: int, request: object, **headers: str) -> requests.Response:
 
 
 IN_UNITS = {"resourceUnit": {"vCPUs": "250m", "mem": 1}}
+IN_WHOLE_CPUS = {"resourceUnit": {"vCPUs": 1, "mem": 4}}
+"""The same unit for agents that read no fractions."""
 
 
 @pytest.mark.parametrize(
     ("version", "asked", "expected"),
     [
-        (1, (2, 2), {"permit": {"vCPUs": 2, "mem": 2}} | IN_UNITS),
-        (2, ("4", 2), {"permit": {"vCPUs": 2, "mem": 2}} | IN_UNITS),
+        (1, (2, 2), {"permit": {"vCPUs": 2, "mem": 2}} | IN_WHOLE_CPUS),
+        (2, ("4", 2), {"permit": {"vCPUs": 2, "mem": 2}} | IN_WHOLE_CPUS),
         (3, ("4", 2), {"permit": {"vCPUs": "2700m", "mem": 2}} | IN_UNITS),
         (
             4,

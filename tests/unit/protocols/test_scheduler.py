@@ -206,3 +206,17 @@ def test_a_broken_request_names_the_field(change: dict[str, object], where: str)
 
 def test_null_metrics_are_fine_from_v1_1_on() -> None:
     assert read_request({"metrics": None}).target == Amount(500, 2)
+
+
+def test_a_version_is_named_as_it_is_written() -> None:
+    assert [ProtocolVersion.named(str(version)) for version in ProtocolVersion] == list(ProtocolVersion)
+    with pytest.raises(KeyError):
+        ProtocolVersion.named("v9.9")
+
+
+@pytest.mark.parametrize(("unit", "told"), [((250, 1), (1, 4)), ((750, 2), (3, 8)), ((2000, 3), (2, 3))])
+def test_below_v2_0_the_unit_is_told_as_its_smallest_multiple_of_whole_cpus(
+    unit: tuple[int, int], told: tuple[int, int]
+) -> None:
+    body = encode_response(V.V1_1, resources(3000, 2), compute_unit=resources(*unit), slot_bytes=GIB)
+    assert json.loads(body)["resourceUnit"] == {"vCPUs": told[0], "mem": told[1]}
