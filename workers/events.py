@@ -1,7 +1,8 @@
 """Celery's events, sent once or not at all.
 
-Celery tries a worker's heartbeat again for ever, under a lock that each task's event and the shutdown wait for:
-while Redis was away no worker could be stopped. Events are for looking on (Flower); nothing rests on them.
+Celery tries a worker's heartbeat again for ever, under a lock that each task's event and the shutdown wait
+for: while Redis was away no worker could be stopped. Events are for looking on (Flower); nothing rests on
+them.
 """
 
 from __future__ import annotations
