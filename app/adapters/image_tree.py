@@ -63,6 +63,7 @@ _APPLETS = (
     "uptime",
     "grep",
     "sleep",
+    "nice",
     "vi",
     "echo",
     "df",

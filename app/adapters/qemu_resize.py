@@ -33,6 +33,8 @@ CPU_LIMIT_S = 15.0
 SHRINK_LIMIT_S = 8.0
 """For which a shrink is watched; 512 MiB take 1 to 4 s."""
 LOOK_EVERY_S = 0.25
+MAX_SILENCES = 2
+"""Questions in a row that a shrinking guest may leave unanswered; a busy one misses one now and then."""
 SPARE_BYTES = 48 * 1024 * 1024
 """What a shrink leaves available at least, and a tenth of what is in use."""
 _RESERVE_S = 0.5
@@ -83,10 +85,21 @@ class Resize:
             done += self._step("memory", lambda: self._begin_shrink(session, sight.memory, word))
             if done == 0 and self._problems:
                 raise self._worst()
-            write_note(session, Note(self._token, self._target, self._machine.slot_bytes))
+            self._note_target(session)
         if self._floor is not None:
             self._watch_shrink(self._floor)
         self._tell()
+
+    def _note_target(self, session: QmpSession) -> None:
+        """Keep the size as the one that was asked for last.
+
+        Raises:
+            PeerTimedOut: QEMU has gone, or time is up: what was asked for before may be done or not.
+        """
+        try:
+            write_note(session, Note(self._token, self._target, self._machine.slot_bytes))
+        except PeerError as err:
+            raise PeerTimedOut(err.peer, f"resized, but not noted: {err.problem}") from err
 
     def _check(self, session: QmpSession, word: GuestWord) -> Sight:
         """What the VM is, if the caller may change it."""
@@ -161,23 +174,19 @@ class Resize:
     def _watch_shrink(self, lowest: int) -> None:
         """Until it is done; whatever goes wrong, no less than what is stays asked for."""
         until = min(time.monotonic() + SHRINK_LIMIT_S, self._deadline - _RESERVE_S)
-        problem = ""
+        problem, silences = "", 0
         while not problem:
             time.sleep(LOOK_EVERY_S)
-            is_over = time.monotonic() >= until
             try:
-                memory = (
-                    None
-                    if is_over or self._machine.page is None
-                    else self._machine.page.memory(
-                        timeout_s=max(min(GUEST_LIMIT_S, until - time.monotonic()), 0.001)
-                    )
-                )
+                is_short = self._is_short(until)
+                silences = 0
             except PeerError as err:
-                memory, problem = None, f"the guest is silent: {err.problem}"
-            if memory is not None and memory.available < spare_bytes(memory) // 2:
+                is_short, silences = False, silences + 1
+                if silences >= MAX_SILENCES:
+                    problem = f"the guest is silent: {err.problem}"
+            if is_short:
                 problem = "the guest runs short of memory"
-            elif is_over:
+            elif time.monotonic() >= until:
                 problem = "not complete in time"
             try:
                 if self._is_shrunk(lowest, is_ending=bool(problem)):
@@ -186,6 +195,14 @@ class Resize:
                 problem = err.problem
         extra = {"vm": self._vm.key, "reason": problem, "wanted_mib": lowest >> 20}
         logger.warning("shrink stopped", extra=extra)
+
+    def _is_short(self, until: float) -> bool:
+        """Whether the guest has next to nothing left. Raises PeerError: it does not say."""
+        remaining = until - time.monotonic()
+        if self._machine.page is None or remaining <= 0:
+            return False
+        memory = self._machine.page.memory(timeout_s=min(GUEST_LIMIT_S, remaining))
+        return memory.available < spare_bytes(memory) // 2
 
     def _is_shrunk(self, lowest: int, *, is_ending: bool) -> bool:
         """Whether it is done, or not ours any more; ends it where it stands if asked to."""

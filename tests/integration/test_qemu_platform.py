@@ -267,6 +267,19 @@ def test_a_cpu_change_that_hangs_may_have_taken_effect(fleet: QemuFleet, machine
     assert fleet.vm().use == vm.use
 
 
+def test_a_qemu_that_dies_in_the_middle_may_have_resized(fleet: QemuFleet, machine: FakeMachine) -> None:
+    vm = fleet.vm()
+
+    def die(name: str, given: dict[str, object]) -> None:
+        if name == "qom-set" and given.get("property") == "requested-size":
+            fleet.qemus["a"].kill()
+
+    machine.watchers.append(die)
+    with pytest.raises(PeerTimedOut):
+        fleet.apply(vm, 3000, 4)
+    assert VmKey("local/a") in {VmKey(name) for name, _ in told(fleet, "not running").unreadable}
+
+
 def test_a_qemu_that_hangs_is_given_up_in_time(fleet: QemuFleet) -> None:
     vm = fleet.vm()
     fleet.qemus["a"].behaviour = "silent"
