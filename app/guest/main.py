@@ -12,10 +12,16 @@ import signal
 import sys
 from collections.abc import Coroutine, Sequence
 
-from app.guest.access import Access
 from app.guest.daemon import run_daemon
 from app.guest.log_lines import log_to_stderr
-from app.guest.options import add_run_options, listen_address, read_run_options
+from app.guest.options import (
+    Guard,
+    add_guard_options,
+    add_run_options,
+    listen_address,
+    read_guard,
+    read_run_options,
+)
 from app.guest.routes import Routes
 from app.guest.server import Limits, Server
 
@@ -32,10 +38,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
     log_to_stderr()
-    if options.command == "metrics":
-        host, port = options.listen
-        return _finish(serve_metrics(host, port), f"{host}:{port}: ")
     try:
+        if options.command == "metrics":
+            host, port = options.listen
+            guard = read_guard(options)
+            return _finish(serve_metrics(host, port, guard), f"{host}:{port}: ")
         run_options = read_run_options(options)
     except (OSError, ValueError) as err:
         parser.error(str(err))
@@ -64,7 +71,7 @@ def _finish(work: Coroutine[None, None, None], prefix: str) -> int:
     return 0
 
 
-async def serve_metrics(host: str, port: int) -> None:
+async def serve_metrics(host: str, port: int, guard: Guard | None = None) -> None:
     """Serve `GET /metrics` until SIGTERM or SIGINT; the address is printed once it listens.
 
     Raises:
@@ -74,11 +81,14 @@ async def serve_metrics(host: str, port: int) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    server = Server(Routes(Access(), has_metrics=True).handle, limits=Limits(body_bytes=1_024, respond_s=5))
+    guard = guard or Guard()
+    routes = Routes(guard.access, frozenset({"metrics"}), has_metrics=True)
+    server = Server(routes.handle, limits=Limits(body_bytes=1_024, respond_s=5), tls=guard.tls)
     host, port = await server.start(host, port)
     shown = f"[{host}]" if ":" in host else host
     with contextlib.suppress(BrokenPipeError):
-        print(f"listening on http://{shown}:{port}/metrics", flush=True)  # noqa: T201
+        secure = "" if guard.tls is None else "s"
+        print(f"listening on http{secure}://{shown}:{port}/metrics", flush=True)  # noqa: T201
     await stop.wait()
     await server.close()
 
@@ -100,4 +110,5 @@ def _parser() -> argparse.ArgumentParser:
         metavar="HOST:PORT",
         help=f"where to listen (default {DEFAULT_METRICS}; port 0: a free one)",
     )
+    add_guard_options(metrics)
     return parser

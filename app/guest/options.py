@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.guest.access import read_token
+from app.guest.access import Access, read_token
 from app.guest.hooks import LIMIT_S, Hook
 from app.guest.routes import ROLES
 from app.guest.tls import server_tls
@@ -37,6 +37,14 @@ TIMINGS = {
 MAX_TIMING_S = 3600.0
 
 Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Who may call a server, and the TLS that it speaks; None: plain HTTP."""
+
+    access: Access = field(default_factory=Access)
+    tls: ssl.SSLContext | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +86,12 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cpus", action="store_true", help="serve /cpus on these ports, which sets CPUs online and offline"
     )
-    parser.add_argument("--token-file", metavar="FILE", help="a file with the bearer token; needed by --cpus")
+    add_guard_options(parser)
     parser.add_argument(
         "--token-for",
         default=DEFAULT_PROTECTED,
         metavar="ROLE,…",
         help=f"what needs the token, of {', '.join(PROTECTABLE)} (default {DEFAULT_PROTECTED})",
-    )
-    parser.add_argument(
-        "--allow", nargs="+", action="extend", metavar="CIDR", help="who may call; else everyone"
     )
     parser.add_argument(
         "--allow-agents",
@@ -120,8 +125,30 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=S",
         help=f"the informant's times, in seconds: {', '.join(f'{n}={s:g}' for n, s in TIMINGS.items())}",
     )
+
+
+def add_guard_options(parser: argparse.ArgumentParser) -> None:
+    """Declare what every serving command has: who may call, and TLS."""
+    parser.add_argument("--token-file", metavar="FILE", help="a file with the bearer token for callers")
+    parser.add_argument(
+        "--allow", nargs="+", action="extend", metavar="CIDR", help="who may call; else everyone"
+    )
     parser.add_argument("--tls-cert", metavar="FILE", help="speak TLS with this certificate, and …")
-    parser.add_argument("--tls-key", metavar="FILE", help="… this key; else it is in that file too")
+    parser.add_argument(
+        "--tls-key", metavar="FILE", help="… this key; else it is in the certificate's file, too"
+    )
+
+
+def read_guard(options: argparse.Namespace) -> Guard:
+    """Read what these options name.
+
+    Raises:
+        ValueError: they don't fit, or a file is not what it should be; the text is for the operator.
+        OSError: the token's file can't be read.
+    """
+    callers = None if options.allow is None else _networks(options.allow)
+    token = None if options.token_file is None else read_token(options.token_file)
+    return Guard(Access(callers, token), _tls(options.tls_cert, options.tls_key))
 
 
 def read_run_options(options: argparse.Namespace) -> RunOptions:
@@ -146,12 +173,13 @@ def read_run_options(options: argparse.Namespace) -> RunOptions:
     if options.failed_checks < 1:
         raise ValueError("--failed-checks must be at least 1")
     timings = _timings(options.timing or ())
+    guard = read_guard(options)
     return RunOptions(
         addresses=addresses,
         has_cpus=options.cpus,
-        token=None if options.token_file is None else read_token(options.token_file),
+        token=guard.access.token,
         protected=protected | {"cpus"},
-        callers=None if options.allow is None else _networks(options.allow),
+        callers=guard.access.callers,
         agent_addresses=_hosts(options.allow_agents or ()),
         cgroup=options.cgroup,
         upscale_hook=_hook(options.upscale_hook, options.hook_seconds),
@@ -166,7 +194,7 @@ def read_run_options(options: argparse.Namespace) -> RunOptions:
         ),
         watchdog_limit_s=timings["watchdog"],
         watchdog_every_s=timings["watchdog-every"],
-        tls=_tls(options.tls_cert, options.tls_key),
+        tls=guard.tls,
     )
 
 
