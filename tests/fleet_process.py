@@ -37,9 +37,9 @@ class FleetProcess:
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        if "http://" not in line:
+        if "://" not in line:
             raise AssertionError(f"the fleet did not start: {line}{self.process.communicate()[1]}")
-        self.url = line[line.index("http://") :].strip()
+        self.url = line.split()[-1]
 
     def api(self, method: str, path: str, *, status: int = 200, **options: Any) -> Any:
         """One request to the control interface; its JSON."""
