@@ -25,14 +25,10 @@ SHORTEST_BEAT_S = 0.05
 
 
 def _load() -> Settings:
-    """The configuration; a wrong one ends the process with one line per mistake."""
-    try:
-        settings = load_settings(os.environ.get("CONFIG_PATH"), os.environ)
-        use_sturdy_transport(settings.redis)
-        use_sturdy_remote_control()
-        return settings
-    except ConfigurationError as err:
-        sys.exit("\n".join(f"vmscaler: {err.source}: {problem}" for problem in err.problems))
+    settings = load_settings(os.environ.get("CONFIG_PATH"), os.environ)
+    use_sturdy_transport(settings.redis)
+    use_sturdy_remote_control()
+    return settings
 
 
 def _beat_interval_s(settings: Settings) -> float:
@@ -89,7 +85,7 @@ def _make(settings: Settings) -> Celery:
         },
     )
     if is_shown_by_flower:
-        configure_flower(celery, buckets, os.environ)
+        configure_flower(celery, settings.flower, buckets, os.environ)
     celery.vmscaler_settings = settings
     celery.steps["worker"].add(AgentStep)
     celery.steps["worker"].add(WatchdogStep)
@@ -105,4 +101,12 @@ def log_in_our_way(loglevel: int, **_: object) -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
-app = _make(_load())
+def _made() -> Celery:
+    """The app; a wrong configuration ends the process with one line per mistake."""
+    try:
+        return _make(_load())
+    except ConfigurationError as err:
+        sys.exit("\n".join(f"vmscaler: {err.source}: {problem}" for problem in err.problems))
+
+
+app = _made()

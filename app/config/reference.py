@@ -44,7 +44,8 @@ _RULES = """\
 - `platform.nodeBound` is for platform neonvm; `observeLabel` and `enabledLabel` differ.
 - Names of nodes differ; what a node reserves is below what it has.
 - `billing.accumulateEverySeconds` is not below `billing.collectEverySeconds`; the two metric names differ.
-- A server's `tlsKeyFile` needs its `tlsCertFile`.
+- A server's `tlsKeyFile` needs its `tlsCertFile`; Flower's two files need each other.
+- `flower.host` beyond loopback needs `flower.authFile`.
 - `recording.vms` needs `recording.directory`.
 - `dumpState.port` and `web.port` differ, unless they are 0.
 """

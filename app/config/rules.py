@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from app.config.flower_section import is_loopback
 from app.config.problems import Location
 from app.config.settings import FileSettings
 
@@ -38,6 +39,7 @@ def breaches(settings: FileSettings) -> Iterator[Breach]:
     yield from _informant(settings)
     yield from _recording(settings)
     yield from _security(settings)
+    yield from _flower(settings)
 
 
 def _ownership(settings: FileSettings) -> Iterator[Breach]:
@@ -157,3 +159,16 @@ def _security(settings: FileSettings) -> Iterator[Breach]:
             place: Location = ("security", "servers", name)
             problem = "must be set beside tlsKeyFile"
             yield Breach((*place, "tlsCertFile"), ((*place, "tlsKeyFile"),), problem)
+
+
+def _flower(settings: FileSettings) -> Iterator[Breach]:
+    flower = settings.flower
+    host: Location = ("flower", "host")
+    auth_file: Location = ("flower", "authFile")
+    if not is_loopback(flower.host) and flower.auth_file is None:
+        problem = "must be set for others than this machine to look at Flower: see .flower.host"
+        yield Breach(auth_file, (host,), problem)
+    cert, key = flower.tls_cert_file, flower.tls_key_file
+    if (cert is None) != (key is None):
+        missing, given = ("tlsKeyFile", "tlsCertFile") if key is None else ("tlsCertFile", "tlsKeyFile")
+        yield Breach(("flower", missing), (("flower", given),), f"must be set beside .flower.{given}")

@@ -15,6 +15,7 @@ from app.config.agent_sections import (
 )
 from app.config.environment import EnvArgs
 from app.config.fields import Section, setting
+from app.config.flower_section import FlowerSettings
 from app.config.kubernetes_section import KubernetesSettings
 from app.config.metering_section import MeteringSettings
 from app.config.own_sections import (
@@ -56,6 +57,7 @@ class FileSettings(Section):
     recording: RecordingSettings = setting(RecordingSettings(), "recordings to files")
     security: SecuritySettings = setting(SecuritySettings(), "who may talk to us")
     web: WebSettings = setting(WebSettings(), "our HTTP endpoints")
+    flower: FlowerSettings = setting(FlowerSettings(), "the page that shows the tasks")
     watchdog: WatchdogSettings = setting(WatchdogSettings(), "ends a worker that is stuck")
     stats: StatsSettings = setting(StatsSettings(), "stats that VMs push")
 
