@@ -70,6 +70,7 @@ class _Vm(_Strict):
     metrics: _Address | None
     monitor_address: _Address | None
     informant: _Address | None = None
+    endpoint_id: str | None = Field(default=None, min_length=1, max_length=253)
 
     def machine(self) -> VirtualMachine:
         return VirtualMachine(
@@ -87,6 +88,7 @@ class _Vm(_Strict):
             metrics=None if self.metrics is None else self.metrics.address(),
             monitor_address=None if self.monitor_address is None else self.monitor_address.address(),
             informant=None if self.informant is None else self.informant.address(),
+            endpoint_id=self.endpoint_id,
         )
 
 

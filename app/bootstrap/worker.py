@@ -8,6 +8,7 @@ from functools import partial
 from app.adapters.clock import SystemClock
 from app.adapters.green import GreenConcurrency
 from app.adapters.recording_files import RecordingDirectory
+from app.bootstrap.billing import build_billing
 from app.bootstrap.identity import make_facts, make_holder
 from app.bootstrap.informants import build_informants
 from app.bootstrap.peers import build_metrics_pages, build_monitor_dialer, build_scheduler_client
@@ -151,6 +152,10 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue, bell: StatBel
     web = WorkerWeb(settings, worker, stats)
     agent.serve(web)
     watch_progress(settings, stores, agent, web)
+    billing = build_billing(settings, stores, holder, ownership, (clock, concurrency))
+    if billing is not None:
+        billing.connect(supervisor.inventory, supervisor.bucket_of)
+        agent.add_part(billing)
     informants = build_informants(settings, worker, clock, concurrency, stores.informant_agents)
     if informants is not None:
         agent.register_with(informants)

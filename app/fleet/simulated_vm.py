@@ -65,6 +65,7 @@ class SimulatedVm:
             "metrics": None if self.is_push_only else address,
             "monitor_address": address,
             "informant": address,
+            "endpoint_id": f"ep-{name}",
             "profile": self.plan.workload.kind,
         }
 

@@ -17,6 +17,7 @@ from app.ports.registry import AgentRegistry
 from app.ports.runtime import Clock, Concurrency, Job, Signal
 from app.ports.store import BucketName, FencingToken, Holder, IntentStore, TickStore
 from app.ports.vm import VmKey
+from app.services.agent_part import AgentPart
 from app.services.agent_settings import AgentSettings
 from app.services.announcing import Announcement
 from app.services.executors import Executors
@@ -82,6 +83,7 @@ class Agent:
         self._informants: Informants | None = None
         self._stats: Stats | None = None
         self._endpoint: Endpoint | None = None
+        self._parts: list[AgentPart] = []
         self.progress: Progress | None = None
         self._seen: dict[BucketName, int] = {}
         self._polls_of: dict[BucketName, int] = {}
@@ -120,6 +122,10 @@ class Agent:
         """Run our HTTP server; called once by bootstrap, or not at all."""
         self._endpoint = endpoint
 
+    def add_part(self, part: AgentPart) -> None:
+        """Let it follow our buckets and run its jobs; called by bootstrap, before anything runs."""
+        self._parts.append(part)
+
     def watch(self, progress: Progress) -> None:
         """Keep account of our own progress; called once by bootstrap, or not at all."""
         self.progress = progress
@@ -155,6 +161,8 @@ class Agent:
             jobs["endpoint"] = partial(self._endpoint.run, self._stop)
         if self.progress is not None:
             jobs["progress"] = partial(self.progress.run, self._stop)
+        for part in self._parts:
+            jobs |= {name: partial(run, self._stop) for name, run in part.jobs().items()}
         self._jobs = [
             self._concurrency.spawn(name, partial(self._keep_running, name, run))
             for name, run in jobs.items()
@@ -249,11 +257,15 @@ class Agent:
         self._take_up_intents(bucket, self.supervisor.runners_of(bucket))
         if self._stats is not None:
             self._stats.acquired(bucket, token)
+        for part in self._parts:
+            part.acquired(bucket, token)
         self._queues_changed()
         self._concurrency.spawn(f"first poll of {bucket}", partial(self._poll_first, bucket))
 
     def bucket_lost(self, bucket: BucketName) -> None:
         """A lease is gone."""
+        for part in self._parts:
+            part.lost(bucket)
         if self._stats is not None:
             self._stats.lost(bucket)
         self.supervisor.lost(bucket)
@@ -264,15 +276,20 @@ class Agent:
         self._queues_changed()
         if self._stats is not None:
             self._stats.lost(bucket)
+        for part in self._parts:
+            part.lost(bucket)
         self.supervisor.releasing(bucket)
 
     def scheduler_changed(self, is_there: bool) -> None:
         """Another scheduler, or none."""
         for runner in self.supervisor.runners():
-            if is_there:
-                runner.tell_scheduler_is_new()
-            else:
-                runner.apply(PluginGone())
+            try:
+                if is_there:
+                    runner.tell_scheduler_is_new()
+                else:
+                    runner.apply(PluginGone())
+            except Exception as err:  # noqa: BLE001 the edge of a VM: the others are told
+                self.supervisor.crashed(runner, err)
             self.scaling.consider(runner)
 
     def bucket_fenced(self, bucket: BucketName, token: FencingToken) -> None:
@@ -322,6 +339,7 @@ class Agent:
             problems += self._informants.problems
         if self._stats is not None:
             problems += self._stats.problems()
+        problems += [text for part in self._parts for text in part.problems()]
         if self.progress is not None:
             problems += self.progress.problems()
         if self._endpoint is not None and self._endpoint.problem:
@@ -348,6 +366,7 @@ class Agent:
                 **{name: read() for name, read in self.counts.items()},
                 **({} if self._informants is None else self._informants.counts),
                 **({} if self._stats is None else self._stats.counters()),
+                **{name: count for part in self._parts for name, count in part.counters().items()},
             },
             "problems": problems,
             "left_alone": left_alone[:MAX_NAMED],

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from app.errors import OwnershipLost, PeerError, StoreUnavailable
 from app.ports.billing import BillingStore, EventSink
-from app.ports.runtime import Clock, Signal
+from app.ports.runtime import Signal
 from app.ports.store import BucketName, FencingToken
 from app.services.guarding import Guards
 
@@ -40,13 +40,10 @@ class OutboxPushing:
         problem: why nothing can be delivered, "" while all is well.
     """
 
-    def __init__(
-        self, sink: EventSink, store: BillingStore, guards: Guards, clock: Clock, rules: PushRules
-    ) -> None:
+    def __init__(self, sink: EventSink, store: BillingStore, guards: Guards, rules: PushRules) -> None:
         self._sink = sink
         self._store = store
         self._guards = guards
-        self._clock = clock
         self._rules = rules
         self._held: dict[BucketName, FencingToken] = {}
         self.sink_name = sink.name
