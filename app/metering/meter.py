@@ -13,8 +13,7 @@ Source: `spec/agent.md`, "Billing". What must be true:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 CPU_SECOND = 1_000_000
@@ -84,7 +83,7 @@ class Meter:
     noted: int | None
     cpu: int = 0
     active: int = 0
-    told: Mapping[str, Told] = MappingProxyType({})
+    told: Mapping[str, Told] = field(default_factory=dict)
 
 
 def begin_meter(now_ms: int, cpu: int, sinks: Iterable[str]) -> Meter:
