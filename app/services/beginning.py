@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 
 from app.core.events import MetricsArrived, MonitorReset, PlatformFailed, UpdatedVm
+from app.core.resources import Resources
 from app.errors import InvalidInput, NewerVersion
 from app.ports.runtime import Clock
 from app.ports.store import BucketName
@@ -21,9 +22,19 @@ logger = logging.getLogger(__name__)
 
 
 def begin_runner(
-    vm: VirtualMachine, bucket: BucketName, raw: bytes | None, settings: AgentSettings, clock: Clock
+    vm: VirtualMachine,
+    bucket: BucketName,
+    raw: bytes | None,
+    settings: AgentSettings,
+    clock: Clock,
+    *,
+    failed: str | None = None,
 ) -> Runner:
-    """A runner of this VM; `raw` is the record that Redis has of it, if any.
+    """A runner of this VM.
+
+    Args:
+        raw: the record that Redis has of it, if any.
+        failed: how the run before ended, where this worker had one.
 
     Raises:
         NewerVersion: a later version of this program owned it: leave the VM and its record alone.
@@ -38,11 +49,18 @@ def begin_runner(
             logger.warning("record not used", extra={"vm": vm.key, "reason": str(err)})
         else:
             _forget_what_was_in_flight(runner)
+            _note(runner, "taken_over", "the bucket has a new owner", failed)
             runner.apply(UpdatedVm(vm.for_core()))
             return runner
     runner = Runner(vm, bucket, settings, clock)
-    runner.audit.add("added", why="the platform has it", target=vm.real_size)
+    _note(runner, "added", "the platform has it", failed, vm.real_size)
     return runner
+
+
+def _note(runner: Runner, kind: str, why: str, failed: str | None, size: Resources | None = None) -> None:
+    if failed is not None:
+        kind, why = "restarted", f"the runner before {failed}"
+    runner.audit.add(kind, why=why, target=size)
 
 
 def _forget_what_was_in_flight(runner: Runner) -> None:
@@ -50,4 +68,3 @@ def _forget_what_was_in_flight(runner: Runner) -> None:
     runner.apply(MetricsArrived(None))
     if runner.state.platform.ongoing is not None:
         runner.apply(PlatformFailed(runner.now()))
-    runner.audit.add("taken_over", why="the bucket has a new owner")

@@ -27,6 +27,7 @@ class _Batch:
         self.deletions: list[VmWrite] = []
         self.done = done
         self.error: VmscalerError | None = None
+        self.unwritable: set[VmKey] = set()
 
 
 class BucketCommitter:
@@ -34,10 +35,17 @@ class BucketCommitter:
 
     Args:
         send: the fenced write; raises OwnershipLost or StoreUnavailable.
+        failed: told of a runner of which no record could be made; the others are written.
     """
 
-    def __init__(self, send: Callable[[list[VmWrite]], None], concurrency: Concurrency) -> None:
+    def __init__(
+        self,
+        send: Callable[[list[VmWrite]], None],
+        concurrency: Concurrency,
+        failed: Callable[[Runner, Exception], None],
+    ) -> None:
         self._send = send
+        self._failed = failed
         self._concurrency = concurrency
         self._next = _Batch(concurrency.signal())
         self._is_busy = False
@@ -48,8 +56,9 @@ class BucketCommitter:
         Raises:
             OwnershipLost: the bucket has a newer owner; nothing was written.
             StoreUnavailable: it may or may not have been written; begin no effect.
+            InternalError: no record could be made of any of these runners.
         """
-        batch = self._next
+        batch, runners = self._next, list(runners)
         batch.runners.update((runner.key, runner) for runner in runners)
         batch.deletions.extend(deletions)
         if self._is_busy:
@@ -62,6 +71,8 @@ class BucketCommitter:
                 self._is_busy = False
         if batch.error is not None:
             raise batch.error
+        if runners and batch.unwritable.issuperset(runner.key for runner in runners):
+            raise InternalError(f"no record can be made of {runners[0].key}")
 
     def _flush_all(self) -> None:
         while self._next.runners or self._next.deletions:
@@ -82,11 +93,23 @@ class BucketCommitter:
             self._send(batch.deletions)
         runners = [runner for runner in batch.runners.values() if not runner.is_closed]
         for start in range(0, len(runners), MAX_VMS_A_CALL):
-            part = runners[start : start + MAX_VMS_A_CALL]
-            writes = [build_write(runner) for runner in part]
+            made = self._make(runners[start : start + MAX_VMS_A_CALL], batch)
+            if not made:
+                continue
             try:
-                self._send(writes)
+                self._send([write for _, write in made])
             except BaseException:
-                for runner, write in zip(part, writes, strict=True):
+                for runner, write in made:
                     runner.audit.give_back(write.events)
                 raise
+
+    def _make(self, runners: list[Runner], batch: _Batch) -> list[tuple[Runner, VmWrite]]:
+        """The writes of these runners; one that fails harms no other."""
+        made = []
+        for runner in runners:
+            try:
+                made.append((runner, build_write(runner)))
+            except Exception as err:  # noqa: BLE001 the edge of a VM
+                batch.unwritable.add(runner.key)
+                self._failed(runner, err)
+        return made

@@ -31,19 +31,24 @@ LOOK_EVERY_S = 0.05
 
 
 class PollSlots:
-    """Places for polls under way, shared by all buckets of a worker."""
+    """Places for polls under way, shared by all buckets of a worker; for other waits for peers, too.
 
-    def __init__(self, clock: Clock) -> None:
+    Args:
+        quick: so many at once, those not counted that have waited long.
+    """
+
+    def __init__(self, clock: Clock, quick: int = MAX_POLLS) -> None:
         self._clock = clock
+        self._limit = quick
         self._quick: dict[int, Monotonic] = {}
         self._slow: set[int] = set()
         self._count = 0
 
     def try_take(self) -> int | None:
         """A place, or None while all are taken."""
-        if len(self._quick) >= MAX_POLLS:
+        if len(self._quick) >= self._limit:
             self._sort_out()
-            if len(self._quick) >= MAX_POLLS:
+            if len(self._quick) >= self._limit:
                 return None
         self._count += 1
         self._quick[self._count] = self._clock.monotonic()

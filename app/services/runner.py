@@ -34,9 +34,10 @@ from app.ports.store import BucketName, Intent
 from app.ports.vm import MonitorPolicy, VirtualMachine, VmKey
 from app.services.agent_settings import AgentSettings
 from app.services.audit import MAX_TEXT, AuditLog, size_json
-from app.services.leave import Leave, allowed_since, bar_of
+from app.services.leave import Leave, bar_of
 from app.services.recorder import Recorder
 from app.services.restraint import restrain
+from app.services.runner_status import FAILED, stuck_reason
 from app.services.tracking import Awaited, Counters, Failing, Operation, Sampling
 from app.services.why import why_text
 from app.services.wording import size_text
@@ -60,6 +61,7 @@ class Runner:
         is_leaving: its bucket is being handed over: what runs is finished, nothing is begun.
         is_closed: it has been let go; nothing may be begun for it any more.
         stat_ms: timestamp of the last pushed stat that was accepted, by any owner.
+        endpoint_since: when the VM got its billing endpoint, or was first seen with it; None without one.
     """
 
     def __init__(
@@ -90,8 +92,10 @@ class Runner:
         self.last: dict[str, object] | None = None
         self.started: Monotonic = clock.monotonic()
         self.monitor_ok: Monotonic | None = None
+        self.endpoint_since: Monotonic | None = None
         self.status = "ok"
         self.status_reason = ""
+        self.status_ms: Millis = clock.wall_ms()
         self.task_until: Monotonic | None = None
         self.is_busy = False
         self.is_closed = False
@@ -106,6 +110,7 @@ class Runner:
         self.recorder: Recorder | None = None
         self.informant: Leave | None = None
         self._refusals: set[str] = set()
+        self._endpoint_assigned(vm.endpoint_id)
         self.set_mode()
 
     # --- time ---------------------------------------------------------------------------------------------
@@ -174,6 +179,8 @@ class Runner:
         if vm == self.vm:
             return
         was_migrating, had_policy = self.vm.migrating, self.vm.monitor
+        if vm.endpoint_id != self.vm.endpoint_id:
+            self._endpoint_assigned(vm.endpoint_id)
         self.vm = vm
         if had_policy is not vm.monitor:
             self.apply(MonitorReset())
@@ -349,32 +356,29 @@ class Runner:
         """The monitor gave a sign of life."""
         self.monitor_ok = self._clock.monotonic()
 
+    def _endpoint_assigned(self, endpoint_id: str | None) -> None:
+        self.endpoint_since = None if endpoint_id is None else self._clock.monotonic()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has ended by an error of its own; another one takes its place."""
+        return self.status in FAILED
+
     def update_status(self) -> None:
-        """Stuck or ok (`spec/agent.md`, "Runner"); each change is an event, once."""
-        is_stuck, reason = False, ""
-        needs_monitor = (
-            self.vm.monitor is MonitorPolicy.REQUIRED
-            and not self.is_observed
-            and not self.vm.migrating
-            and bar_of(self) is None
-        )
-        if needs_monitor:
-            now = self._clock.monotonic()
-            if self.monitor_ok is None:
-                is_stuck = now - max(self.started, allowed_since(self)) > self.settings.grace_s
-                reason = f"no word from the monitor within {self.settings.grace_s:g} s of the start"
-            else:
-                is_stuck = now - max(self.monitor_ok, allowed_since(self)) > self.settings.silence_s
-                reason = f"no word from the monitor for over {self.settings.silence_s:g} s"
-        status = "stuck" if is_stuck else "ok"
+        """Stuck or ok; each change is an event, once. One that has failed stays so."""
+        if self.has_failed:
+            return
+        reason = stuck_reason(self, self._clock.monotonic())
+        status = "ok" if reason is None else "stuck"
         if status != self.status:
-            self.status, self.status_reason = status, reason if is_stuck else ""
-            self.audit.add(
-                "stuck" if is_stuck else "recovered", why=reason if is_stuck else "the monitor answers"
-            )
-            logger.log(
-                logging.WARNING if is_stuck else logging.INFO,
-                "runner status changed",
-                extra={"vm": self.key, "status": status, "reason": self.status_reason},
-            )
-        self.status_reason = reason if is_stuck else bar_of(self) or ""
+            self.audit.add("recovered" if reason is None else "stuck", why=reason or "the monitor answers")
+            level = logging.INFO if reason is None else logging.WARNING
+            facts = {"vm": self.key, "status": status, "reason": reason or ""}
+            logger.log(level, "runner status changed", extra=facts)
+        self.set_status(status, reason or bar_of(self) or "")
+
+    def set_status(self, status: str, reason: str) -> None:
+        """What the record and the dump show; `status_ms` is when it became another one."""
+        if status != self.status:
+            self.status, self.status_ms = status, self._clock.wall_ms()
+        self.status_reason = reason

@@ -66,11 +66,21 @@ class Scaling:
         """Something happened to the VM: ask its core and act on the answer. Does not wait."""
         if runner.is_closed:
             return
-        runner.decide()
-        self.dispatch(runner)
+        try:
+            runner.decide()
+        except Exception as err:  # noqa: BLE001 whoever asks goes on with the other VMs
+            self._crashed(runner, err)
+        else:
+            self.dispatch(runner)
 
     def dispatch(self, runner: Runner) -> None:
         """Act on the plan that the runner has. Does not wait."""
+        try:
+            self._dispatch(runner)
+        except Exception as err:  # noqa: BLE001 whoever asks goes on with the other VMs
+            self._crashed(runner, err)
+
+    def _dispatch(self, runner: Runner) -> None:
         if runner.is_closed or runner.is_busy or runner.is_leaving:
             return
         plan = runner.plan

@@ -3,55 +3,31 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from app.cluster.ring import BucketSet
-from app.core.events import PluginGone
-from app.errors import InvalidInput, NewerVersion, OwnershipLost, StoreUnavailable, VmscalerError
+from app.errors import OwnershipLost, StoreUnavailable
 from app.ports.peers import MetricsSource, MonitorConnector
 from app.ports.platform import Platform
 from app.ports.runtime import Clock, Concurrency, Signal
 from app.ports.store import BucketName, FencingToken, StateStore, VmWrite
 from app.ports.vm import VirtualMachine, VmKey
 from app.services.agent_settings import AgentSettings
-from app.services.beginning import begin_runner
 from app.services.committing import BucketCommitter
 from app.services.guarding import Guards
+from app.services.held_bucket import HeldBucket
 from app.services.informants import Informants
 from app.services.inventory import Inventory
 from app.services.monitor_link import MonitorLink
 from app.services.monitor_links import MonitorLinks
-from app.services.record import build_write
 from app.services.record_version import is_of_newer_version
+from app.services.restarting import Restarting
 from app.services.runner import Runner
+from app.services.runner_life import Life, RunnerCounts
 from app.services.spreading import spread
+from app.services.starting import Starting
 
 logger = logging.getLogger(__name__)
-
-BEGIN_AT_ONCE = 8
-"""VMs of one bucket whose real size is read at the same time after a take-over."""
-
-READ_AGAIN_S = 1.0
-"""Pause before a real size that could not be read, or is about to change, is asked for again."""
-
-
-class _Bucket:
-    """A held bucket: its runners, its committer, and records that wait for their VM to be listed.
-
-    Those of a newer version than ours stay among the records, and their VMs in `left_alone`.
-    """
-
-    def __init__(
-        self, token: FencingToken, committer: BucketCommitter, records: Mapping[VmKey, bytes]
-    ) -> None:
-        self.token = token
-        self.committer = committer
-        self.records = dict(records)
-        self.runners: dict[VmKey, Runner] = {}
-        self.left_alone: set[VmKey] = set()
-        self.is_taken_over = bool(records)
-        self.is_releasing = False
 
 
 class Supervisor:
@@ -79,12 +55,22 @@ class Supervisor:
         self._store = store
         self._guards = guards
         self._platform, connector, self._source = peers
-        self._buckets: dict[BucketName, _Bucket] = {}
+        self._buckets: dict[BucketName, HeldBucket] = {}
+        runtime = clock, concurrency
+        self._starting = Starting(settings, runtime, self._platform, guards, self._ready, self.crashed)
+        self._restarting = Restarting(
+            settings,
+            runtime,
+            self._buckets,
+            self._starting.counts,
+            save=lambda runner: self.commit(runner.bucket, [runner]),
+            close=self._close,
+            begin=self._begin_again,
+        )
         self._links = MonitorLinks(
             connector, guards, clock, concurrency, lambda runner: self._consider(runner)
         )
         self._informants: Informants | None = None
-        self._has_scheduler: Callable[[], bool] = lambda: False
         self._consider: Callable[[Runner], None] = lambda runner: None
         self._forget: Callable[[Runner], None] = lambda runner: None
         self._fenced: Callable[[BucketName, FencingToken], None] = lambda bucket, token: None
@@ -107,8 +93,8 @@ class Supervisor:
 
         Called once, before anything runs.
         """
-        self._consider, self._forget, self._has_scheduler = consider, forget, has_scheduler
-        self._fenced = fenced
+        self._consider, self._forget, self._fenced = consider, forget, fenced
+        self._starting.connect(has_scheduler, self._restarting.not_begun)
 
     def register_with(self, informants: Informants) -> None:
         """Be an agent of each VM's informant; called once, before anything runs, or not at all."""
@@ -139,6 +125,19 @@ class Supervisor:
         """VMs of held buckets that are not run, since a newer version wrote their records."""
         listed = self.inventory.vms
         return sorted(key for held in self._buckets.values() for key in held.left_alone if key in listed)
+
+    @property
+    def counts(self) -> RunnerCounts:
+        """How many runs of runners have begun and failed."""
+        return self._starting.counts
+
+    def lives(self) -> list[tuple[VmKey, Life, Runner | None]]:
+        """Each VM that has a runner here, or should have one."""
+        return [
+            (key, life, held.runners.get(key))
+            for held in list(self._buckets.values())
+            for key, life in list(held.lives.items())
+        ]
 
     def bucket_of(self, key: VmKey) -> BucketName:
         """The bucket that a VM belongs to."""
@@ -186,7 +185,9 @@ class Supervisor:
                 self._fenced(bucket, token)
                 raise
 
-        self._buckets[bucket] = _Bucket(token, BucketCommitter(send, self._concurrency), records)
+        self._buckets[bucket] = HeldBucket(
+            token, BucketCommitter(send, self._concurrency, self.crashed), records
+        )
         logger.info("bucket taken", extra={"bucket": bucket, "token": token, "records": len(records)})
         self._begin(bucket, [vm for vm in self.inventory.vms.values() if self._ring.owner(vm.key) == bucket])
         if self.inventory.is_ready:
@@ -222,38 +223,7 @@ class Supervisor:
 
     def crashed(self, runner: Runner, err: Exception) -> None:
         """Our own code failed in a runner: it is begun anew after a pause, the others go on."""
-        logger.error("runner failed", extra={"vm": runner.key}, exc_info=err)
-        held = self._buckets.get(runner.bucket)
-        is_ours = held is not None and held.runners.get(runner.key) is runner
-        if runner.is_closed or runner.status == "panicked" or not is_ours:
-            return
-        runner.is_ready = False
-        runner.status, runner.status_reason = "panicked", f"{type(err).__name__}: {err}"
-        runner.audit.add("failed", why=f"our own error: {runner.status_reason}")
-        ran_s = self._clock.monotonic() - runner.started
-        low, high = self._settings.restart_min_wait_s, self._settings.restart_max_wait_s
-        pause = 0.0 if ran_s > high else low + (high - low) * spread(f"{runner.key} {runner.counters.polls}")
-        self._concurrency.spawn(f"restart {runner.key}", lambda: self._restart(runner, pause))
-
-    def _restart(self, runner: Runner, pause_s: float) -> None:
-        """Begin a failed runner anew from its record; from nothing where that can't be had."""
-        record: bytes | None = None
-        try:
-            self.commit(runner.bucket, [runner])
-            record = build_write(runner).record
-        except Exception as err:
-            logger.exception("failed runner not saved", extra={"vm": runner.key, "reason": str(err)})
-        self._close(runner)
-        self._concurrency.sleep(pause_s)
-        held = self._buckets.get(runner.bucket)
-        if held is None or held.runners.get(runner.key) is not runner:
-            return
-        del held.runners[runner.key]
-        if record is not None:
-            held.records[runner.key] = record
-        vm = self.inventory.vms.get(runner.key)
-        if vm is not None:
-            self._begin(runner.bucket, [vm])
+        self._restarting.failed(runner, err)
 
     # --- VMs ----------------------------------------------------------------------------------------------
 
@@ -266,22 +236,27 @@ class Supervisor:
         if runner is None:
             self._begin(bucket, [vm])
             return
-        runner.update_vm(vm)
-        self.relink(runner)
+        try:
+            runner.update_vm(vm)
+            self.relink(runner)
+        except Exception as err:  # noqa: BLE001 the edge of a VM: the others are told of their changes
+            self.crashed(runner, err)
         self._consider(runner)
 
     def _vm_removed(self, key: VmKey) -> None:
         bucket = self.bucket_of(key)
         held = self._buckets.get(bucket)
-        runner = None if held is None else held.runners.pop(key, None)
-        if held is None or runner is None:
+        if held is None:
+            return
+        runner, _ = held.runners.pop(key, None), held.lives.pop(key, None)
+        if runner is None:
             return
         runner.audit.add("deleted", why="the platform no longer has it")
         self._close_all([runner])
         self._delete(bucket, held, [VmWrite(key, None, is_deleted=True, events=runner.audit.take())])
         logger.info("VM gone", extra={"vm": key})
 
-    def _delete(self, bucket: BucketName, held: _Bucket, deletions: list[VmWrite]) -> None:
+    def _delete(self, bucket: BucketName, held: HeldBucket, deletions: list[VmWrite]) -> None:
         def run() -> None:
             try:
                 self._guards.guard(bucket).check()
@@ -310,68 +285,19 @@ class Supervisor:
                 del held.records[key]
             self._delete(bucket, held, [VmWrite(key, None, is_deleted=True) for key in orphans])
 
-    def _begin(self, bucket: BucketName, vms: list[VirtualMachine]) -> None:
-        """Start runners; the real size of those taken over is read before anything is asked for them."""
+    def _begin_again(self, bucket: BucketName, key: VmKey) -> None:
+        vm = self.inventory.vms.get(key)
+        if vm is not None:
+            self._begin(bucket, [vm])
+
+    def _begin(self, bucket: BucketName, vms: Iterable[VirtualMachine]) -> None:
         held = self._buckets[bucket]
-        todo: deque[tuple[Runner, bool]] = deque()
-        for vm in vms:
-            raw = held.records.pop(vm.key, None)
-            try:
-                runner = begin_runner(vm, bucket, raw, self._settings, self._clock)
-                self._tell_scheduler(runner)
-            except NewerVersion as err:
-                if vm.key not in held.left_alone:
-                    logger.warning("VM left alone", extra={"vm": vm.key, "reason": str(err)})
-                held.left_alone.add(vm.key)
-                held.records[vm.key] = raw or b""
-                continue
-            except InvalidInput as err:
-                logger.warning("VM skipped: it can't be scaled", extra={"vm": vm.key, "reason": str(err)})
-                continue
-            held.runners[vm.key] = runner
-            todo.append((runner, raw is not None))
-        for _ in range(min(BEGIN_AT_ONCE, len(todo))):
-            self._concurrency.spawn(f"begin VMs of {bucket}", lambda: self._begin_all(todo))
+        if not held.is_releasing:
+            self._starting.begin(bucket, held, vms)
 
-    def _begin_all(self, todo: deque[tuple[Runner, bool]]) -> None:
-        """Begin those whose real size is known; the others are looked at again, after all the rest."""
-        while todo:
-            runner, is_taken_over = todo.popleft()
-            if is_taken_over and not runner.is_closed and not self._is_real_size_told(runner):
-                self._concurrency.sleep(READ_AGAIN_S)
-                todo.append((runner, is_taken_over))
-            elif not runner.is_closed:
-                runner.is_ready = True
-                self.relink(runner)
-                self._consider(runner)
-
-    def _tell_scheduler(self, runner: Runner) -> None:
-        if self._has_scheduler():
-            runner.tell_scheduler_is_new()
-        else:
-            runner.apply(PluginGone())
-
-    def _is_real_size_told(self, runner: Runner) -> bool:
-        """Read the real size and tell the core; an observed VM's platform is not asked, its word is taken."""
-        try:
-            if runner.is_observed:
-                size = runner.vm.real_size
-            else:
-                guard = self._guards.guard(runner.bucket)
-                size = self._platform.read_size(
-                    runner.vm, timeout_s=guard.limit_s(self._settings.platform_timeout_s)
-                )
-            if runner.awaited is not None and runner.awaited.may_still_change(
-                size, runner.vm.use, runner.now()
-            ):
-                # The scheduler keeps what it granted for it; told of less now, it would give it to another.
-                return False
-            if not runner.is_closed:
-                runner.observe(size)
-        except VmscalerError as err:
-            logger.warning("real size not read at take-over", extra={"vm": runner.key, "reason": str(err)})
-            return False
-        return True
+    def _ready(self, runner: Runner) -> None:
+        self.relink(runner)
+        self._consider(runner)
 
     def _longest_call_s(self) -> float:
         """No call that a runner has begun takes longer: a hand-over that waits for it leaves none behind."""
@@ -388,6 +314,10 @@ class Supervisor:
 
     def _close(self, runner: Runner) -> None:
         runner.is_closed = True
+        held = self._buckets.get(runner.bucket)
+        life = None if held is None else held.lives.get(runner.key)
+        if life is not None:
+            life.cancel(self._clock.wall_ms())
         self._forget(runner)
         self._links.leave(runner)
         if self._informants is not None:
