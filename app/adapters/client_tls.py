@@ -2,8 +2,8 @@
 
 OpenSSL's objects may not be used by two threads at once, and Python's own TLS sockets let them (3.11). Here
 the bytes go through memory under a lock, and the plain socket below does the waiting, in threads as in
-greenlets. A timeout counts from when it is set, over all the waits that follow: a peer that sends its records
-byte by byte gains nothing.
+greenlets. For reading, a timeout counts from when it is set, over all the waits that follow: a peer that sends
+its records byte by byte gains nothing. For sending it counts from each call, since the reader set it.
 """
 
 from __future__ import annotations
@@ -204,12 +204,13 @@ class TlsSocket:
         with self._sending:
             with self._lock:
                 self._unsent += self._outgoing.read()
+            deadline = time.monotonic() + (self._timeout or 0.0)
             while self._unsent:
-                self._limit_wait()
+                self._limit_wait(deadline)
                 del self._unsent[: self._plain.send(self._unsent)]
 
     def _fill(self) -> None:
-        self._limit_wait()
+        self._limit_wait(self._deadline)
         data = self._plain.recv(RECORD_BYTES)
         with self._lock:
             if data:
@@ -217,11 +218,11 @@ class TlsSocket:
             else:
                 self._incoming.write_eof()
 
-    def _limit_wait(self) -> None:
+    def _limit_wait(self, deadline: float) -> None:
         """Give the socket below the rest of the time."""
         rest = self._timeout
         if rest:
-            rest = self._deadline - time.monotonic()
+            rest = deadline - time.monotonic()
             if rest <= 0:
                 raise TimeoutError("timed out")
         self._plain.settimeout(rest)

@@ -7,6 +7,7 @@ import json
 import socket
 import ssl
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,11 +15,14 @@ from pathlib import Path
 import pytest
 import requests
 
-from app.adapters.client_tls import ClientTls, client_tls
+from app.adapters.client_tls import ClientTls, client_tls, connect_tls
+from app.adapters.monitor_ws import MonitorDialer
 from app.errors import ConfigurationError, PeerRefused, PeerUnreachable
 from app.guest.access import Access
 from app.guest.server import Limits as GuestLimits
 from app.guest.tls import server_tls as guest_tls
+from app.ports.peers import MonitorCallbacks
+from app.ports.vm import Address
 from app.protocols.access import AllowedAddresses, parse_network
 from app.web.protection import Protection, server_tls
 from app.web.server import Limits
@@ -232,3 +236,44 @@ def test_an_encrypted_key_is_an_error_and_no_question_on_the_terminal(
 def test_a_context_believes_the_systems_authorities_where_none_are_named() -> None:
     found = client_tls(None, where="here").context
     assert (found.verify_mode, found.check_hostname) == (ssl.CERT_REQUIRED, True)
+
+
+def test_a_sender_is_not_held_up_by_a_readers_limit_that_has_passed(made: Certificates) -> None:
+    context = guest_tls(str(made.good.cert), str(made.good.key))
+    ours, theirs = socket.socketpair()
+
+    def echo() -> None:
+        with context.wrap_socket(theirs, server_side=True) as secure:
+            while data := secure.recv(100):
+                secure.sendall(data)
+
+    peer = threading.Thread(target=echo)
+    peer.start()
+    try:
+        connection = connect_tls(ours, trust(made.authority, "localhost"), "", timeout_s=30)
+        connection.settimeout(0.001)
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+        # The reader's time is over; the sender's begins with each call.
+        assert connection.send(b"x" * 10) == 10
+        connection.settimeout(30)
+        assert connection.recv(100) == b"x" * 10
+    finally:
+        connection.shutdown(socket.SHUT_RDWR)
+        connection.close()
+        peer.join(30)
+
+
+def test_monitor_connections_over_tls_live_through_health_checks(made: Certificates) -> None:
+    running = GuestOnLoop(tls=guest_tls(str(made.good.cert), str(made.good.key)))
+    checks = threading.Semaphore(0)
+    callbacks = MonitorCallbacks(lambda: None, checks.release, lambda reason: None)
+    dialer = MonitorDialer(30, health_period_s=0.05, tls=trust(made.authority))
+    session = dialer.connect(Address("127.0.0.1", running.port), callbacks, timeout_s=30)
+    session.serve_in_background()
+    try:
+        assert all(checks.acquire(timeout=30) for _ in range(20))
+        assert not session.exited
+    finally:
+        session.close()
+        running.close()
