@@ -31,6 +31,7 @@ def restrain(runner: Runner, actions: ActionSet, now: Millis) -> ActionSet:
     bar = bar_of(runner)
     if bar is not None:
         return _nothing(actions, bar)
+    actions = _cover_what_may_come(runner.state, actions, now)
     obstacle = _obstacle(runner, now)
     if obstacle is not None:
         frozen = _frozen_plan(runner.state, now)
@@ -66,6 +67,23 @@ def _frozen_plan(state: State, now: Millis) -> ActionSet:
     if plugin is not None and plugin.target.has_field_above(size):
         plugin = PluginRequest(plugin.last_permit, plugin.target.min(size), plugin.metrics)
     return replace(actions, plugin=plugin, platform=None, monitor_downscale=None)
+
+
+def _cover_what_may_come(state: State, actions: ActionSet, now: Millis) -> ActionSet:
+    """No permit is given back below a size that the platform was asked for and may still apply.
+
+    The core asks for what is wanted now, whatever is under way; the scheduler takes less as told, and gives it
+    to another VM at once.
+    """
+    asked, coming, last = actions.plugin, state.platform.ongoing, state.plugin.last_request
+    if asked is None or coming is None or not asked.target.has_field_below(coming):
+        return actions
+    target = asked.target.max(coming)
+    is_tick = last is None or now - last.at >= state.config.plugin_request_tick
+    if target != state.plugin.permit or is_tick:
+        return replace(actions, plugin=PluginRequest(asked.last_permit, target, asked.metrics))
+    reason = "a smaller permit is asked for once the resize under way is seen"
+    return replace(actions, plugin=None, reasons=(*actions.reasons, reason))
 
 
 def _without_downscale(actions: ActionSet) -> ActionSet:
