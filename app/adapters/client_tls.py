@@ -2,8 +2,10 @@
 
 OpenSSL's objects may not be used by two threads at once, and Python's own TLS sockets let them (3.11). Here
 the bytes go through memory under a lock, and the plain socket below does the waiting, in threads as in
-greenlets. For reading, a timeout counts from when it is set, over all the waits that follow: a peer that sends
-its records byte by byte gains nothing. For sending it counts from each call, since the reader set it.
+greenlets.
+
+For reading, a timeout counts from when it is set, over all the waits that follow: one who sends its records
+byte by byte gains nothing. For sending it counts from each call: it is the reader that has set it.
 """
 
 from __future__ import annotations

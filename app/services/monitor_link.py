@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 UPSCALE_REQUEST_GAP_S = 1.0
 """At most one of a guest's requests for memory goes on in this time."""
 
+JITTER = 0.2
+"""Of the pause before dialling again, at most so much is added."""
+
 
 class MonitorLink:
     """Keeps one VM's monitor connected while its bucket is held.
@@ -56,6 +59,8 @@ class MonitorLink:
         self._stop = concurrency.signal()
         self._job: Job | None = None
         self._last_problem = ""
+        # When the connection was made; while there is none, when it was dialled last.
+        self._begun = clock.monotonic()
 
     def start(self) -> None:
         """Begin to dial; called once."""
@@ -95,16 +100,17 @@ class MonitorLink:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            dialled = self._clock.monotonic()
+            self._begun = self._clock.monotonic()
             address = self._runner.vm.monitor_address
             if address is not None and not self._runner.vm.migrating:
                 try:
                     self._connect_and_serve(address)
                 except Exception:
                     logger.exception("monitor link failed", extra={"vm": self._runner.key})
-            pause = self._settings.monitor_retry_min_wait_s - (self._clock.monotonic() - dialled)
+            pause = self._settings.monitor_retry_min_wait_s - (self._clock.monotonic() - self._begun)
             if pause > 0:
-                self._stop.wait(pause * (0.9 + 0.2 * self._spread))
+                # A floor: the jitter is on top of it.
+                self._stop.wait(pause * (1.0 + JITTER * self._spread))
 
     def _connect_and_serve(self, address: Address) -> None:
         self.generation += 1
@@ -126,6 +132,7 @@ class MonitorLink:
             session.close()
             return
         self._session = session
+        self._begun = self._clock.monotonic()
         self._say("connected")
         self._runner.monitor_answered()
         self._runner.apply(MonitorActive(True))
