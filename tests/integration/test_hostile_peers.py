@@ -30,7 +30,7 @@ LONG_S, SHORT_S = 60.0, 0.3
 MOST_BYTES = 24 << 20
 """A peer never gets rid of more: the platform's list may have 16 MiB, and sockets buffer some."""
 
-BODIES = {
+BODIES: dict[OpenClient, bytes] = {
     metrics: b"node_load1 1\n",
     scheduler: json.dumps(
         {"permit": {"vCPUs": 1, "mem": 1}, "resourceUnit": {"vCPUs": 1, "mem": 1}}

@@ -101,7 +101,7 @@ def pauses(lives: list[float | PeerError], *, spread: float = 0.0, takes_s: floa
     MonitorLink(
         runner,
         dialled,  # type: ignore[arg-type]
-        lambda: guards,  # type: ignore[arg-type,return-value]
+        lambda: guards,
         clock,
         Jobs(stop),  # type: ignore[arg-type]
         lambda runner: None,
