@@ -63,11 +63,11 @@ _APPLETS = (
     "uptime",
     "grep",
     "sleep",
-    "nice",
     "vi",
     "echo",
     "df",
 )
+_LIST_LIMIT_S = 10.0
 _COMPILE_LIMIT_S = 300.0
 
 
@@ -168,6 +168,9 @@ def _add_system(root: Path) -> None:
         if (root / "usr" / name).is_dir():
             (root / name).symlink_to(f"usr/{name}")
     busybox = next(path for path in ("/usr/bin/busybox", "/bin/busybox") if (root / path[1:]).exists())
+    known = set(run_tool([str(root / busybox[1:]), "--list"], limit_s=_LIST_LIMIT_S).split())
+    if missing := sorted(set(_APPLETS) - known):
+        raise ConfigurationError([f"this busybox has no {missing[0]}"], source="image")
     for name in _APPLETS:
         place = root / "usr" / ("sbin" if name in ("init", "poweroff", "reboot") else "bin") / name
         place.parent.mkdir(parents=True, exist_ok=True)
