@@ -102,10 +102,13 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         assert "Traceback" not in log, log
 
 
-def test_work_goes_on_after_outages_of_a_second_of_five_and_of_several_in_three(fleet: Fleet) -> None:
-    for seconds in (1.0, 5.0):
-        fleet.server.be_away(seconds)
-        fleet.goes_on()
+@pytest.mark.parametrize("seconds", [1.0, 5.0])
+def test_work_goes_on_after_an_outage(fleet: Fleet, seconds: float) -> None:
+    fleet.server.be_away(seconds)
+    fleet.goes_on()
+
+
+def test_work_goes_on_after_three_outages_within_three_seconds(fleet: Fleet) -> None:
     for _ in range(3):
         fleet.server.be_away(0.3)
         time.sleep(0.5)
