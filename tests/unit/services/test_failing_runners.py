@@ -59,7 +59,7 @@ def pauses(worker: Worker) -> Iterator[list[float]]:
     try:
         yield asked
     finally:
-        del concurrency.sleep  # type: ignore[attr-defined]
+        del concurrency.sleep
 
 
 def test_a_runner_that_ran_for_long_is_begun_anew_at_once() -> None:
