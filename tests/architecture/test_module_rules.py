@@ -36,7 +36,8 @@ SHARED_ADAPTERS = frozenset(
         "http_body",
         "kubernetes_api",
         "kubernetes_watch",
-        "qmp", "telemetry",
+        "qmp",
+        "telemetry",
     }
 )
 """Adapters that others are built on."""
