@@ -72,8 +72,8 @@ def _frozen_plan(state: State, now: Millis) -> ActionSet:
 def _cover_what_may_come(state: State, actions: ActionSet, now: Millis) -> ActionSet:
     """No permit is given back below a size that the platform was asked for and may still apply.
 
-    The core asks for what is wanted now, whatever is under way; the scheduler takes less as told, and gives it
-    to another VM at once.
+    The core asks for what is wanted now, whatever is under way; the scheduler takes less as told, and another
+    VM gets the rest at once.
     """
     asked, coming, last = actions.plugin, state.platform.ongoing, state.plugin.last_request
     if asked is None or coming is None or not asked.target.has_field_below(coming):

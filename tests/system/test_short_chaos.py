@@ -18,7 +18,7 @@ SETTINGS = {
     "CHAOS_BUCKETS": "8",
     "CHAOS_PERIOD": "1",
     "CHAOS_LEASE": "3",
-    "CHAOS_QUIET": "6",
+    "CHAOS_QUIET": "5",
 }
 
 
