@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from statistics import median
+from statistics import mean, median
 
 from tests.chaos.evidence import Evidence, Findings
 
@@ -11,6 +11,9 @@ GREW = "it grows"
 
 WINDOW_S = 60.0
 """The median of the last so many seconds is compared with the most in the first."""
+
+WAIT = "cpu wait"
+"""A gauge that tells how busy the machine was; nothing is judged by it."""
 
 SHORTEST_RUN_S = 150.0
 """A shorter run says nothing of growth."""
@@ -28,7 +31,10 @@ for looking names up), and the load differs with time."""
 
 
 def check_growth(evidence: Evidence, findings: Findings) -> None:
-    """Compare each gauge; figures: each, first and last."""
+    """Compare each gauge; figures: each, first and last, and how long workers waited for a CPU."""
+    waits = [gauge.value for gauge in evidence.gauges if gauge.what == WAIT]
+    if waits:
+        findings.figures["a worker waited for a CPU"] = f"{mean(waits):.0%} of the time"
     whole = evidence.end - evidence.begin
     if whole < SHORTEST_RUN_S:
         findings.figures["growth"] = f"not judged below {SHORTEST_RUN_S:g} s"
@@ -36,6 +42,8 @@ def check_growth(evidence: Evidence, findings: Findings) -> None:
     first: dict[tuple[str, str], list[float]] = defaultdict(list)
     last: dict[tuple[str, str], list[float]] = defaultdict(list)
     for gauge in evidence.gauges:
+        if gauge.what == WAIT:
+            continue
         if gauge.at <= evidence.begin + WINDOW_S:
             first[gauge.who, gauge.what].append(gauge.value)
         if gauge.at >= evidence.end - WINDOW_S:

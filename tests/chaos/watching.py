@@ -128,6 +128,7 @@ class GaugeWatch:
         self._notebook = notebook
         self._pids = pids
         self._redis = RedisConnection(f"unix://{place.redis_socket}")
+        self._waited: dict[int, tuple[float, float]] = {}
 
     def look(self) -> None:
         """One look at all processes and at Redis."""
@@ -139,6 +140,8 @@ class GaugeWatch:
                     workers[what].append(value)
                 else:
                     self._notebook.add(Gauge(now, name, what, value))
+            if name.startswith("worker"):
+                self._look_at_waiting(now, pid)
         for what, values in workers.items():
             if what == "files":
                 # Most of them belong to VMs, which move from worker to worker.
@@ -153,6 +156,25 @@ class GaugeWatch:
         self._notebook.add(Gauge(now, "redis", "keys", keys))
         facts = dict(line.split(":", 1) for line in clients.splitlines() if ":" in line)
         self._notebook.add(Gauge(now, "redis", "connections", float(facts["connected_clients"])))
+
+    def _look_at_waiting(self, now: float, pid: int) -> None:
+        """Note which share of the time since the last look a worker has waited for a CPU."""
+        waited = waited_for_cpu(pid)
+        if waited is None:
+            return
+        before = self._waited.get(pid)
+        self._waited[pid] = now, waited
+        if before is not None:
+            share = (waited - before[1]) / max(now - before[0], 0.001)
+            self._notebook.add(Gauge(now, "a worker", "cpu wait", min(max(share, 0.0), 1.0)))
+
+
+def waited_for_cpu(pid: int) -> float | None:
+    """Seconds that a process' first thread was ready to run and did not; None where that can't be read."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return None
 
 
 def process_gauges(pid: int) -> dict[str, float]:
