@@ -7,7 +7,15 @@ import click
 from app.cli.fleet_access import fleet_access
 from app.cli.shapes import lease_shape, show_json, size_shape, vm_shape
 from app.cli.tables import show_facts
-from app.cli.vm_texts import last_text, mode_text, operation_text, owner_text, pause_text, sample_text
+from app.cli.vm_texts import (
+    by_hand_text,
+    last_text,
+    mode_text,
+    operation_text,
+    owner_text,
+    pause_text,
+    sample_text,
+)
 from app.protocols.printable import printable
 from app.services.explanation import VmExplanation
 from app.services.wording import ago_text, moment_text, size_text
@@ -97,6 +105,7 @@ def _facts(explanation: VmExplanation) -> list[tuple[str, str]]:
         ("status", f"{row.status}: {row.status_reason}" if row.status_reason else row.status),
         ("mode", mode_text(row)),
         ("paused", pause_text(row.pause, now)),
+        ("by hand", by_hand_text(row.fixed, now)),
         ("migrating", "yes: its size must not change" if explanation.is_migrating else ""),
         ("not taken up", "; ".join(printable(text) for text in explanation.waiting)),
         ("sample", sample_text(row, now)),

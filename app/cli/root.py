@@ -44,7 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "simulate": ("app.cli.simulate:simulate_command", "Try a policy on a recorded load, in virtual time."),
     "status": ("app.cli.status:status_command", "Say how the fleet and its processes are."),
     "token": ("app.cli.token:token_command", "Print the token with which a VM pushes its stats."),
-    "vm": ("app.cli.vm:vm_group", "List VMs, show one, set its mode; run some here."),
+    "vm": ("app.cli.vm:vm_group", "List VMs, show one, set its mode or size; run some here."),
 }
 """Name, where the click object is, and its line in the help."""
 

@@ -66,11 +66,13 @@ def _facts(view: FleetView) -> list[tuple[str, str]]:
     held = sum(lease.holder is not None for lease in view.leases)
     observed = f", {totals.observed} observed" if totals.observed else ""
     paused = f", {totals.paused} paused" if totals.paused else ""
+    fixed = f", {totals.fixed} fixed by hand" if totals.fixed else ""
     short = f", {totals.short} short of a permit" if totals.short else ""
     return [
         (
             "VMs",
-            f"{totals.vms}: {totals.scaled} scaled{observed}{paused}, {totals.resizing} being resized{short}",
+            f"{totals.vms}: {totals.scaled} scaled{observed}{paused}{fixed}, "
+            f"{totals.resizing} being resized{short}",
         ),
         ("CPU", f"{cpu_text(totals.cpu_use_m)} in use, {cpu_text(totals.cpu_desired_m)} desired"),
         (

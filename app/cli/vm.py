@@ -1,6 +1,6 @@
 """`vmscaler vm list|show|set`: the VMs, one VM's facts, and the operator's word on its mode.
 
-The commands for VMs on this machine are in `vm_local`.
+The word on its size is in `vm_resize`, the commands for VMs on this machine are in `vm_local`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from app.cli.vm_local import (
     start_command,
     stop_command,
 )
+from app.cli.vm_resize import resize_command
 from app.cli.vm_texts import bucket_text, list_cells, vm_facts
 from app.core.model import Mode
 from app.protocols.printable import printable
@@ -38,7 +39,7 @@ _COLUMNS = (
 
 @click.group("vm")
 def vm_group() -> None:
-    """Look at VMs, set their mode; run some on this machine."""
+    """Look at VMs, set their mode and size; run some on this machine."""
 
 
 for _command in (
@@ -48,6 +49,7 @@ for _command in (
     delete_command,
     console_command,
     local_command,
+    resize_command,
 ):
     vm_group.add_command(_command)
 
@@ -113,10 +115,11 @@ def set_command(context: click.Context, name: str, mode: str, reason: str, as_js
     access = fleet_access(context)
     key = access.inspection.resolve(name)
     bucket = access.inspection.bucket_of(key)
+    author = this_author(reason)
     if mode == "default":
-        done = access.instructing.clear_mode(key, bucket)
+        done = access.instructing.clear_mode(key, bucket, author)
     else:
-        done = access.instructing.set_mode(key, bucket, Mode(mode), this_author(reason))
+        done = access.instructing.set_mode(key, bucket, Mode(mode), author)
     if not as_json:
         told = "as the platform says" if mode == "default" else mode
         click.echo(f"mode of {printable(key)} in {bucket_text(bucket)}: {told}")

@@ -6,9 +6,10 @@ from app.core.model import Mode
 from app.core.resources import Resources
 from app.ports.store import LeaseRow
 from app.protocols.printable import printable
+from app.services.fixed_size import FixedSize, hand_text
 from app.services.fleet_view import VmRow
 from app.services.inspection import VmView
-from app.services.vm_record import LastStep, Operation, Pause
+from app.services.vm_record import Fixed, LastStep, Operation, Pause
 from app.services.wording import ago_text, bytes_text, cpu_text, size_text, span_text, until_text
 
 _ARROW = " → "
@@ -40,6 +41,8 @@ def state_text(row: VmRow) -> str:
         words.append("observed")
     if row.pause is not None:
         words.append("paused")
+    if row.fixed is not None:
+        words.append("by hand")
     if row.operation is not None:
         words.append(row.operation.state)
     return ", ".join(words) or "ok"
@@ -64,6 +67,7 @@ def vm_facts(view: VmView) -> list[tuple[str, str]]:
         ("status", f"{row.status}: {row.status_reason}" if row.status_reason else row.status),
         ("mode", mode_text(row)),
         ("pause", pause_text(row.pause, now)),
+        ("by hand", by_hand_text(row.fixed, now)),
         ("sample", sample_text(row, now)),
         ("operation", operation_text(row.operation, slot, now)),
         ("last", last_text(row.last, slot, now)),
@@ -87,6 +91,15 @@ def pause_text(pause: Pause | None, now: int) -> str:
     since = "" if pause.since_ms is None else f", since {ago_text(pause.since_ms, now)}"
     reason = f": {pause.reason}" if pause.reason else ""
     return f"by {pause.author} {until}{since}{reason}"
+
+
+def by_hand_text(fixed: Fixed | None, now: int) -> str:
+    """The size fixed by hand, by whom, until when and why; empty without one."""
+    if fixed is None:
+        return ""
+    size = FixedSize(fixed.cpu_m, fixed.mem_bytes)
+    since = "" if fixed.since_ms is None else f" (since {ago_text(fixed.since_ms, now)})"
+    return hand_text(size, fixed.author, fixed.reason, fixed.until_ms, now) + since
 
 
 def sample_text(row: VmRow, now: int) -> str:

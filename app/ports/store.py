@@ -197,8 +197,8 @@ class Intent:
 
     Attributes:
         target: a VM's key, or `*` for all VMs of the bucket.
-        kind: `pause` or `mode` (one standing intent per target and kind).
-        value: `on` for pause; the mode.
+        kind: `pause`, `mode` or `resize` (one standing intent per target and kind).
+        value: `on` for pause; the mode; the size (`app.services.fixed_size`); or that it was taken back.
         until_ms: Unix ms when it ends by itself; None: until taken back.
         author: who; shown in the audit trail.
         intent_id: unique; the owner shows in its records which it has taken up.

@@ -15,11 +15,17 @@ from app.core.goal import Desired, desired_resources
 from app.core.model import Millis, ScalingConfig
 from app.core.resources import Resources
 from app.ports.store import Intent, LeaseRow
+from app.services.fixed_size import KIND as RESIZE
+from app.services.fixed_size import FixedSize, hand_text, read_fixed
 from app.services.fleet_view import VmRow
 from app.services.instructing import in_force
 from app.services.vm_record import VmRecord
 from app.services.vm_row import read_state
 from app.services.why import owners_reasons
+from app.services.wording import size_text
+
+_END_OF = {"pause": "resume", "mode": "mode as the platform says", RESIZE: "scaling by load again"}
+"""What is not taken up yet where an intent of a kind stands no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,7 @@ def explain_vm(
         row=row,
         now_ms=now,
         decided_ms=decided,
-        lines=tuple(explain(state, at)),
+        lines=(*_by_hand(row, now), *explain(state, at)),
         obstacles=obstacles,
         said_then=tuple(reason for reason in record.decision.reasons if reason not in still),
         scaling=state.scaling,
@@ -95,11 +101,30 @@ def explain_vm(
 def _waiting(record: VmRecord, row: VmRow, standing: list[Intent]) -> tuple[str, ...]:
     """Wishes that stand but don't show in the record, and those in the record that stand no more."""
     found = []
-    for kind, shown in (("pause", record.intents.pause), ("mode", record.intents.mode)):
+    shown_ids = {"pause": record.intents.pause, "mode": record.intents.mode, RESIZE: record.intents.resize}
+    # A pause or a fixed size in the record that has ended by itself is not waited for.
+    ends = {"pause": row.pause is not None, "mode": True, RESIZE: row.fixed is not None}
+    for kind, shown in shown_ids.items():
         counted = in_force(standing, row.key, kind)
         if counted is not None and counted.intent_id != shown:
-            value = "" if kind == "pause" else f" {counted.value}"
-            found.append(f"{kind}{value}, wanted by {counted.author}")
-        elif counted is None and shown is not None and (kind == "mode" or row.pause is not None):
-            found.append("resume" if kind == "pause" else "mode as the platform says")
+            found.append(f"{_wish(counted)}, wanted by {counted.author}")
+        elif counted is None and shown is not None and ends[kind]:
+            found.append(_END_OF[kind])
     return tuple(found)
+
+
+def _wish(intent: Intent) -> str:
+    fixed = read_fixed(intent)
+    if fixed is not None:
+        return f"resize to {fixed.text()}"
+    return intent.kind if intent.kind == "pause" else f"{intent.kind} {intent.value}"
+
+
+def _by_hand(row: VmRow, now: Millis) -> tuple[str, ...]:
+    fixed = row.fixed
+    if fixed is None:
+        return ()
+    size = FixedSize(fixed.cpu_m, fixed.mem_bytes)
+    said = hand_text(size, fixed.author, fixed.reason, fixed.until_ms, now)
+    bounds = f"{size_text(row.min, row.slot_bytes)} to {size_text(row.max, row.slot_bytes)}"
+    return (f"fixed by hand at {said}; else it may have {bounds}",)

@@ -13,7 +13,7 @@ from app.core.resources import Resources
 from app.ports.store import LeaseRow
 from app.ports.vm import VmKey
 from app.services.agent_facts import AgentRow
-from app.services.vm_record import Failing, LastStep, Operation, Pause, Sample
+from app.services.vm_record import Failing, Fixed, LastStep, Operation, Pause, Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class VmRow:
         worker: name of the worker that wrote the record last; `holder` of its bucket's lease may be newer.
         use: size last asked for at the platform ("now"); `observed` is the real one, None if unknown.
         desired: what the core wants; None before the first decision.
+        fixed: size that an operator has fixed by hand; None: it is scaled by its load.
         metrics: last good sample, None before the first.
         permit: the most that the scheduler lets it use; None before it was asked.
         why: the last decision and what stands in its way, in a sentence.
@@ -39,6 +40,7 @@ class VmRow:
     mode: Mode
     mode_by: str
     pause: Pause | None
+    fixed: Fixed | None
     status: str
     status_reason: str
     min: Resources
@@ -95,6 +97,7 @@ class Totals:
     scaled: int
     observed: int
     paused: int
+    fixed: int
     resizing: int
     short: int
     cpu_use_m: int
@@ -149,6 +152,7 @@ def add_up(rows: Iterable[VmRow]) -> tuple[Totals, dict[str, int]]:
         scaled=sum(row.mode is Mode.SCALE for row in rows),
         observed=sum(row.mode is Mode.OBSERVE for row in rows),
         paused=sum(row.pause is not None for row in rows),
+        fixed=sum(row.fixed is not None for row in rows),
         resizing=sum(row.operation is not None for row in rows),
         short=sum(row.is_short for row in rows),
         cpu_use_m=sum(row.real_size.cpu for row in rows),

@@ -1,7 +1,8 @@
-"""Operators' wishes: pause, resume, mode. Written as intents, carried out and acknowledged by the owner.
+"""Operators' wishes: pause, resume, mode, a size by hand. Written as intents, carried out by the owner.
 
-Nothing here touches a VM's record. A VM's own intent goes before that for all VMs; a pause of value `off` is
-a resume: it exempts its VM from a pause of all, and tells the owner who resumed. The owner shows in the
+Nothing here touches a VM's record. A VM's own intent goes before that for all VMs; one that is taken back
+stays for a minute with a value that counts as none (`off`, `default`), to tell the owner who did it and why;
+a pause that is off also exempts its VM from a pause of all. The owner shows in the
 record which intent it has taken up, so a change is taken up when the record shows what now counts.
 """
 
@@ -15,6 +16,8 @@ from app.errors import InvalidInput
 from app.ports.runtime import Clock
 from app.ports.store import BucketName, Intent, IntentStore, StateStore
 from app.ports.vm import VmKey
+from app.services.fixed_size import KIND as RESIZE
+from app.services.fixed_size import FixedSize
 from app.services.vm_record import read_record
 
 EVERY_VM = "*"
@@ -28,6 +31,9 @@ _LOOK_EVERY_S = 0.1
 
 _RESUME_STANDS_MS = 60_000
 """How long a resume stands that no pause of all VMs calls for: owners have read it long before."""
+
+NONE_OF = {"pause": "off", "mode": "default", RESIZE: "off"}
+"""The value of each kind that says that it was taken back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,7 @@ class Instruction:
     """What was written.
 
     Attributes:
-        kind: `pause` or `mode`.
+        kind: `pause`, `mode` or `resize`.
         place: bucket of each VM concerned.
         written: the new intents; `lifted` are those that no longer count.
         standing: intents of that kind that now stand in the buckets concerned.
@@ -122,11 +128,30 @@ class Instructing:
         self._intents.put(bucket, intent)
         return self._instruction("mode", {key: bucket}, [bucket], written=[intent])
 
-    def clear_mode(self, key: VmKey, bucket: BucketName) -> Instruction:
+    def clear_mode(self, key: VmKey, bucket: BucketName, author: Author) -> Instruction:
         """Let the platform's mode count again."""
-        lifted = [old for old in self._of_kind(bucket, "mode") if old.target == key]
-        self._take_back(bucket, lifted)
-        return self._instruction("mode", {key: bucket}, [bucket], lifted=lifted)
+        return self._take_back_own("mode", key, bucket, author)
+
+    def resize(
+        self, key: VmKey, bucket: BucketName, size: FixedSize, *, for_ms: int | None, author: Author
+    ) -> Instruction:
+        """Fix a VM's size, for `for_ms` or until taken back; the caller has checked that it can have it."""
+        intent = self._intent(str(key), RESIZE, size.value, author, self._end(for_ms))
+        self._intents.put(bucket, intent)
+        return self._instruction(RESIZE, {key: bucket}, [bucket], written=[intent])
+
+    def clear_resize(self, key: VmKey, bucket: BucketName, author: Author) -> Instruction:
+        """Let a VM be scaled by its load again."""
+        return self._take_back_own(RESIZE, key, bucket, author)
+
+    def _take_back_own(self, kind: str, key: VmKey, bucket: BucketName, author: Author) -> Instruction:
+        """End a VM's own wish, if it has one."""
+        counted = in_force(self._of_kind(bucket, kind), key, kind)
+        if counted is None:
+            return self._instruction(kind, {key: bucket}, [bucket])
+        end = self._intent(str(key), kind, NONE_OF[kind], author, self._end(_RESUME_STANDS_MS))
+        self._intents.put(bucket, end)
+        return self._instruction(kind, {key: bucket}, [bucket], written=[end], lifted=[counted])
 
     def wait(self, instruction: Instruction, timeout_s: float = TAKE_UP_S) -> tuple[VmKey, ...]:
         """Wait until the owners have taken it up, `timeout_s` at most; the VMs for which they have not."""
@@ -192,10 +217,13 @@ class Instructing:
 
 
 def in_force(standing: Iterable[Intent], key: VmKey, kind: str) -> Intent | None:
-    """The intent of a kind that counts for one VM among those that stand: its own before that for all."""
+    """The intent of a kind that counts for one VM among those that stand: its own before that for all.
+
+    None where there is none, or the one that goes first says that it was taken back.
+    """
     by_target = {intent.target: intent for intent in standing if intent.kind == kind}
     counted = by_target.get(key) or by_target.get(EVERY_VM)
-    return None if counted is None or (kind == "pause" and counted.value != "on") else counted
+    return None if counted is None or counted.value == NONE_OF.get(kind) else counted
 
 
 def _without_repeats(intents: Sequence[Intent]) -> tuple[Intent, ...]:
@@ -208,6 +236,6 @@ def _has_taken_up(raw: bytes, instruction: Instruction, key: VmKey) -> bool:
         record = read_record(key, raw)
     except InvalidInput:
         return False
-    shown = record.intents.pause if instruction.kind == "pause" else record.intents.mode
+    shown: str | None = getattr(record.intents, instruction.kind)
     counted = instruction.in_force(key)
     return shown == (None if counted is None else counted.intent_id)

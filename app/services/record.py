@@ -18,6 +18,8 @@ from app.ports.store import BucketName, Intent, VmWrite
 from app.ports.vm import VirtualMachine
 from app.services.agent_settings import AgentSettings
 from app.services.audit import MAX_TEXT, size_json
+from app.services.fixed_size import KIND as RESIZE
+from app.services.fixed_size import read_fixed
 from app.services.record_version import RECORD_VERSION, parse_record
 from app.services.runner import Runner
 from app.services.tracking import Awaited, Counters, Operation, Sampling
@@ -50,6 +52,7 @@ def build_record(runner: Runner) -> dict[str, object]:
         "mode": runner.mode,
         "mode_by": "platform" if mode_intent is None else mode_intent.author,
         "pause": _pause_json(runner.pause),
+        "fixed": _fixed_json(runner.intents.get(RESIZE)),
         "status": runner.status,
         "status_reason": runner.status_reason,
         "sample": {name: getattr(runner.sampling, name) for name in Sampling.__slots__},
@@ -105,6 +108,20 @@ def _pause_json(pause: Intent | None) -> dict[str, object] | None:
         "reason": pause.reason,
         "author": pause.author,
         "since_ms": pause.at_ms,
+    }
+
+
+def _fixed_json(intent: Intent | None) -> dict[str, object] | None:
+    fixed = read_fixed(intent)
+    if intent is None or fixed is None:
+        return None
+    return {
+        "cpu_m": fixed.cpu,
+        "mem_bytes": fixed.mem_bytes,
+        "until_ms": intent.until_ms,
+        "reason": intent.reason,
+        "author": intent.author,
+        "since_ms": intent.at_ms,
     }
 
 

@@ -34,6 +34,7 @@ from app.ports.store import BucketName, Intent
 from app.ports.vm import MonitorPolicy, VirtualMachine, VmKey
 from app.services.agent_settings import AgentSettings
 from app.services.audit import MAX_TEXT, AuditLog, size_json
+from app.services.fixed_size import fixed_text, for_core
 from app.services.leave import Leave, bar_of
 from app.services.recorder import Recorder
 from app.services.restraint import restrain
@@ -184,7 +185,7 @@ class Runner:
         self.vm = vm
         if had_policy is not vm.monitor:
             self.apply(MonitorReset())
-        self.apply(UpdatedVm(vm.for_core()))
+        self.apply(UpdatedVm(for_core(vm.for_core(), self.intents)))
         if was_migrating != vm.migrating:
             self.audit.add("migrating" if vm.migrating else "migrated", why="the platform says so")
         if not vm.migrating:
@@ -344,7 +345,8 @@ class Runner:
 
     def why(self) -> str:
         """The last decision in a sentence, with what stands in its way."""
-        return why_text(self.state, self.decided_ms, self.plan.reasons)
+        by_hand = fixed_text(self.intents, self.now())
+        return why_text(self.state, self.decided_ms, self.plan.reasons, by_hand)
 
     # --- status -------------------------------------------------------------------------------------------
 

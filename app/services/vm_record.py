@@ -60,6 +60,17 @@ class Pause(_Facts):
     since_ms: int | None = None
 
 
+class Fixed(_Facts):
+    """A size that an operator has fixed; a field that is None goes on being scaled. Ends as a pause does."""
+
+    cpu_m: int | None = None
+    mem_bytes: int | None = None
+    until_ms: int | None = None
+    reason: ShownText = ""
+    author: ShownText = ""
+    since_ms: int | None = None
+
+
 class Sample(_Facts):
     """The metrics sample in use: when it was taken, when the last poll was, why that gave none."""
 
@@ -115,6 +126,7 @@ class Intents(_Facts):
 
     pause: str | None = None
     mode: str | None = None
+    resize: str | None = None
 
 
 class VmRecord(_Facts):
@@ -132,6 +144,7 @@ class VmRecord(_Facts):
     mode: Mode
     mode_by: ShownText = "platform"
     pause: Pause | None = None
+    fixed: Fixed | None = None
     status: ShownText = "ok"
     status_reason: ShownText = ""
     sample: Sample = Sample()
@@ -148,6 +161,13 @@ class VmRecord(_Facts):
         if pause is None or (pause.until_ms is not None and pause.until_ms <= now):
             return None
         return pause
+
+    def fixed_at(self, now: Millis) -> Fixed | None:
+        """The size fixed by hand that stands at `now`; None once its time is over."""
+        fixed = self.fixed
+        if fixed is None or (fixed.until_ms is not None and fixed.until_ms <= now):
+            return None
+        return fixed
 
 
 class AuditEntry(_Facts):

@@ -6,6 +6,7 @@ from app.core.model import Millis
 from app.core.snapshot import from_snapshot
 from app.core.state import State
 from app.ports.vm import VmKey
+from app.services.fixed_size import FixedSize, hand_text
 from app.services.fleet_view import VmRow
 from app.services.vm_record import VmRecord
 from app.services.why import why_text
@@ -36,6 +37,7 @@ def build_row(record: VmRecord, now: Millis) -> VmRow:
         mode=record.mode,
         mode_by=record.mode_by,
         pause=record.pause_at(now),
+        fixed=record.fixed_at(now),
         status=record.status,
         status_reason=record.status_reason,
         min=platform.min.amount(),
@@ -52,6 +54,14 @@ def build_row(record: VmRecord, now: Millis) -> VmRow:
         operation=record.operation,
         failing=record.failing,
         last=record.last,
-        why=why_text(state, Millis(decision.at_ms), decision.reasons),
+        why=why_text(state, Millis(decision.at_ms), decision.reasons, _by_hand(record, now)),
         counters=record.counters,
     )
+
+
+def _by_hand(record: VmRecord, now: Millis) -> str:
+    fixed = record.fixed_at(now)
+    if fixed is None:
+        return ""
+    size = FixedSize(fixed.cpu_m, fixed.mem_bytes)
+    return f"fixed by hand at {hand_text(size, fixed.author, fixed.reason, fixed.until_ms, now)}"

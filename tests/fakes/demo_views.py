@@ -31,6 +31,7 @@ def vm_row(key: str = "sim/web-001", **changes: object) -> VmRow:
         mode=Mode.SCALE,
         mode_by="platform",
         pause=None,
+        fixed=None,
         status="ok",
         status_reason="",
         min=resources(250, 1),

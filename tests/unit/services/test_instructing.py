@@ -152,7 +152,7 @@ def test_a_mode_is_overridden_and_given_back_to_the_platform() -> None:
     assert done.written[0].value == "observe"
     owner(fleet, done)
     assert instructing(fleet).wait(done) == ()
-    back = instructing(fleet).clear_mode(A, bucket_of(A))
+    back = instructing(fleet).clear_mode(A, bucket_of(A), BOB)
     assert back.lifted == done.written
     assert instructing(fleet).wait(back, 0.5) == (A,)
     owner(fleet, back)
