@@ -1,6 +1,7 @@
 """A thread of the kernel beside the loop of greenlets, that runs also while nothing else does.
 
-What runs in it may use nothing that gevent has patched: no lock, no socket, no logging.
+What runs in it may use nothing that gevent has patched: no lock, no socket, no logging; or has a loop of its
+own there, see `start_native`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,14 @@ def start_native_thread(turn: Callable[[], bool], every_s: float) -> None:
                 return
 
     start(run, ())
+
+
+def start_native(run: Callable[[], None]) -> None:
+    """Call `run` in such a thread; it may use gevent there, whose loop is another one in each thread.
+
+    An error that leaves it ends the thread with a trace on standard error.
+    """
+    gevent.monkey.get_original("_thread", "start_new_thread")(run, ())
 
 
 def end_process(status: int, last_words: str) -> None:

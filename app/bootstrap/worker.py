@@ -14,6 +14,7 @@ from app.bootstrap.informants import build_informants
 from app.bootstrap.peers import build_metrics_pages, build_monitor_dialer, build_scheduler_client
 from app.bootstrap.platform import build_platform, build_scheduler_watch
 from app.bootstrap.stores import Stores
+from app.bootstrap.worker_dump import serve_dump
 from app.bootstrap.worker_progress import watch_progress
 from app.bootstrap.worker_stats import build_stats, connect_stats
 from app.bootstrap.worker_web import WorkerWeb
@@ -31,6 +32,7 @@ from app.services.ownership import Ownership
 from app.services.polling import Polling
 from app.services.recording import FileRules, Recordings
 from app.services.runner import Runner
+from app.services.runner_part import RunnerPart
 from app.services.scaling import Scaling
 from app.services.scheduler_link import SchedulerLink
 from app.services.supervisor import Supervisor
@@ -152,6 +154,8 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue, bell: StatBel
     web = WorkerWeb(settings, worker, stats)
     agent.serve(web)
     watch_progress(settings, stores, agent, web)
+    agent.add_part(RunnerPart(supervisor))
+    serve_dump(settings, worker, agent, (clock, concurrency))
     billing = build_billing(settings, stores, holder, ownership, (clock, concurrency))
     if billing is not None:
         billing.connect(supervisor.inventory, supervisor.bucket_of)

@@ -53,12 +53,7 @@ class WorkerWeb:
     @property
     def address(self) -> str | None:
         """Where others reach it, `host:port`; None while it does not listen."""
-        if self._server is None:
-            return None
-        host = self._host
-        if host in ANYWHERE:
-            host = self._settings.env.pod_ip or socket.gethostname()
-        return f"[{host}]:{self._server.port}" if ":" in host else f"{host}:{self._server.port}"
+        return None if self._server is None else told_address(self._settings, self._server.port)
 
     def run(self, stop: Signal) -> None:
         """Listen, and serve until stopped."""
@@ -91,8 +86,19 @@ class WorkerWeb:
         return True
 
 
-def listening_port(base: int, worker: str) -> int:
+def told_address(settings: Settings, port: int) -> str:
+    """`host:port` where others reach a server of ours that listens on `web.host`."""
+    host = settings.web.host
+    if host in ANYWHERE:
+        host = settings.env.pod_ip or socket.gethostname()
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def listening_port(base: int, worker: str, where: str = ".web.port") -> int:
     """A worker's port: the base and the number at the end of its name; 0 is any free one for all.
+
+    Args:
+        where: the setting, for the error.
 
     Raises:
         ConfigurationError: there is no such port.
@@ -100,5 +106,5 @@ def listening_port(base: int, worker: str) -> int:
     number = re.search(r"([0-9]{1,4})\Z", worker)
     port = base + int(number[1]) if base and number else base
     if port > LAST_PORT:
-        raise ConfigurationError([f".web.port: {base} and the number of {worker} are above {LAST_PORT}"])
+        raise ConfigurationError([f"{where}: {base} and the number of {worker} are above {LAST_PORT}"])
     return port

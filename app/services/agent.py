@@ -55,7 +55,11 @@ class Agent:
     """A worker's services, running between `start` and `stop`.
 
     Args:
-        facts: for the registry, beside counters: name, address, version, pid; `counts` has more numbers.
+        facts: for the registry, beside counters: name, address, version, pid.
+
+    Attributes:
+        counts: more numbers for the registry, read each time.
+        shown: more facts, likewise.
     """
 
     def __init__(
@@ -80,6 +84,7 @@ class Agent:
         self._stop: Signal = concurrency.signal()
         self._jobs: list[Job] = []
         self.counts: dict[str, Callable[[], int]] = {}
+        self.shown: dict[str, Callable[[], object]] = {}
         self._informants: Informants | None = None
         self._stats: Stats | None = None
         self._endpoint: Endpoint | None = None
@@ -196,6 +201,11 @@ class Agent:
             if not job.join(max(deadline - self._clock.monotonic(), 0.0)):
                 job.cancel()
         self.recordings.close()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether `stop` has been called."""
+        return self._stop.is_set()
 
     def held_buckets(self) -> frozenset[BucketName]:
         """Buckets whose queues are to be consumed now."""
@@ -368,6 +378,7 @@ class Agent:
                 **({} if self._stats is None else self._stats.counters()),
                 **{name: count for part in self._parts for name, count in part.counters().items()},
             },
+            **{name: read() for name, read in self.shown.items()},
             "problems": problems,
             "left_alone": left_alone[:MAX_NAMED],
         }

@@ -29,6 +29,7 @@ class _Facts(BaseModel):
     name: ShownText
     identity: ShownText = ""
     address: ShownText | None = None
+    dump_address: ShownText | None = None
     url: ShownText | None = None
     started_ms: int | None = None
     version: ShownText = ""
@@ -53,6 +54,7 @@ class AgentRow:
         left_alone: some VMs of its buckets that it does not run, since a newer version wrote their records.
         number: its place in the order of registration.
         protocol: lowest and highest version of the informant's protocol that it speaks; None: it doesn't say.
+        dump_address: where a worker serves its state dump; None: it does not.
         is_draining: an operator wants it to hand over everything and take nothing.
     """
 
@@ -72,6 +74,7 @@ class AgentRow:
     left_alone: tuple[str, ...] = ()
     number: int = 0
     protocol: tuple[int, int] | None = None
+    dump_address: str | None = None
     is_draining: bool = False
 
 
@@ -104,5 +107,6 @@ def read_agent(record: AgentRecord, draining: Collection[str] = ()) -> AgentRow:
         left_alone=facts.left_alone,
         number=record.number,
         protocol=None if facts.protocol is None else (facts.protocol.min, facts.protocol.max),
+        dump_address=facts.dump_address,
         is_draining=record.agent_id in draining,
     )
