@@ -16,6 +16,7 @@ from app.errors import InvalidInput, NewerVersion
 from app.metering.meter import (
     Meter,
     MeterId,
+    Slice,
     Usage,
     begin_meter,
     close_window,
@@ -98,7 +99,7 @@ class BucketMeters:
         self._journal = journal
         self._meters: dict[MeterId, Meter] = {}
         self._noted_mono: dict[MeterId, int] = {}
-        self._changed: dict[MeterId, None] = {}
+        self._changed: dict[MeterId, Slice | None] = {}
         self._pending: deque[BillingStep] = deque()
         self._step = 0
         self._is_loaded = False
@@ -177,10 +178,7 @@ class BucketMeters:
     def _put(self, identity: MeterId, before: Meter | None, after: Meter, moment: Moment) -> None:
         self._meters[identity] = after
         self._noted_mono[identity] = moment.mono_ms
-        self._changed[identity] = None
-        if self._journal is not None:
-            part = slice_between(before or after, after)
-            self._journal.write(bucket=self._bucket, **identity._asdict(), **part._asdict())
+        self._changed[identity] = slice_between(before or after, after)
 
     # --- windows ------------------------------------------------------------------------------------------
 
@@ -188,6 +186,7 @@ class BucketMeters:
         """A full outbox may have been emptied since the last step; a step without anything in it tells."""
         if any(length >= self._rules.max_waiting for length in self.waiting.values()):
             self._step += 1
+            self._write_journal({})
             self._pending.append(BillingStep(self._step))
             self.settle()
 
@@ -201,7 +200,7 @@ class BucketMeters:
                 after, usage = close_window(before, sink)
                 if after is not before:
                     self._meters[identity] = after
-                    self._changed[identity] = None
+                    self._changed.setdefault(identity, None)
                 if usage is not None:
                     closed.setdefault((identity, usage), []).append(sink)
         made: dict[MeterId, dict[str, tuple[bytes, bytes]]] = {}
@@ -235,10 +234,12 @@ class BucketMeters:
     ) -> None:
         """Put what has changed into steps; a meter and its events are in one."""
         away = set(gone)
-        changed, self._changed = list(self._changed | dict.fromkeys(gone)), {}
+        slices, self._changed = dict.fromkeys(gone) | self._changed, {}
+        changed = list(slices)
         for start in range(0, len(changed), METERS_A_STEP):
             part = changed[start : start + METERS_A_STEP]
             self._step += 1
+            self._write_journal({identity: slices[identity] for identity in part})
             self._pending.append(
                 BillingStep(
                     number=self._step,
@@ -257,6 +258,16 @@ class BucketMeters:
         for identity in gone:
             del self._meters[identity]
             self._noted_mono.pop(identity, None)
+
+    def _write_journal(self, slices: Mapping[MeterId, Slice | None]) -> None:
+        """Say what a step adds, before it is done; it was, unless its number comes again later."""
+        if self._journal is None:
+            return
+        step = {"bucket": self._bucket, "token": self._token, "step": self._step}
+        self._journal.write(**step, slices=sum(part is not None for part in slices.values()))
+        for identity, part in slices.items():
+            if part is not None:
+                self._journal.write(**step, **identity._asdict(), **part._asdict())
 
     def _take(self, stored: StoredMeters) -> None:
         self._meters, self._noted_mono, self._changed, self.left_alone = {}, {}, {}, set()
