@@ -58,6 +58,13 @@ class HeldBucket:
             raise OwnershipLost(BUCKET, "the lease has ended")
 
 
+class Unhurried(VirtualConcurrency):
+    """Nobody else is there to let run."""
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds == 0
+
+
 class BillingWorker:
     """A worker's billing and its inventory, on clocks and a store that it shares with others."""
 
@@ -69,7 +76,7 @@ class BillingWorker:
         self.billing = Billing(
             BillingTimes(collect_every_s=4, accumulate_every_s=24),
             MeterRules(names, max_gap_ms=45_000, max_waiting=world.max_waiting),
-            (world.clock, VirtualConcurrency(world.clock)),
+            (world.clock, Unhurried(world.clock)),
             world.store,
             UsageEvents(world.clock, f"host-{token}", MetricNames(CPU, ACTIVE)),
             self.pushing,
@@ -84,13 +91,13 @@ class BillingWorker:
     def collect(self) -> None:
         self.billing.collect()
 
-    def push(self, signal: object = None) -> None:
+    def push(self) -> None:
         """Deliver what is ripe, without the pause that lets Redis' disk follow."""
         for pushing in self.pushing:
-            pushing.push(pushing.look(), _Never())
+            pushing.push(pushing.look(), NeverStopped())
 
 
-class _Never:
+class NeverStopped:
     """A `Signal` that is never set."""
 
     def set(self) -> None:
