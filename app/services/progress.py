@@ -84,6 +84,8 @@ class Progress:
         if self.tasks != self._tasks_before:
             self._tasks_before = self.tasks
             self._quiet_turns = self.idle_turns = self.waiting = 0
+            # Redis gave them: a busy worker asks no queue, and would never learn that it is back.
+            self.redis_problem = ""
             return
         self._quiet_turns += 1
         if self._quiet_turns >= QUIET_TURNS:

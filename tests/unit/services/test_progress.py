@@ -54,6 +54,16 @@ def test_half_of_the_time_before_it_is_ended_the_operator_is_told() -> None:
     assert "no task has ended for 10 s" in problem
 
 
+def test_a_worker_that_ends_tasks_again_no_longer_says_that_redis_is_away() -> None:
+    progress, queues = a_progress()
+    queues.messages = None
+    turns(progress, 2)
+    assert progress.redis_problem == "no connection"
+    progress.task_ended()
+    turns(progress, 1)
+    assert progress.redis_problem == ""
+
+
 def test_a_worker_that_ends_tasks_asks_no_queue_and_is_well_however_many_wait() -> None:
     progress, queues = a_progress()
     queues.messages = 1000
