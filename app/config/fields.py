@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 LONGEST_SECONDS = 31_622_400
@@ -32,12 +33,26 @@ class Section(BaseModel):
     )
 
 
-def setting(default: Any, effect: str, unit: str = "", *, alias: str | None = None) -> Any:
+RESTART, RELOAD = "restart", "SIGHUP"
+"""What lets a changed value take effect: a new start, or the signal (`app.config.reloading`)."""
+
+
+def setting(
+    default: Any, effect: str, unit: str = "", *, alias: str | None = None, change: str = RESTART
+) -> Any:
     """A field with its default, what it does (for the reference) and its unit.
 
     `...` as default makes it required; `alias` is its name in the file where that is not plain camelCase.
+    With `change=RELOAD` a running process takes the value over; its bootstrap must see to that.
     """
-    return Field(default, description=effect, json_schema_extra={"unit": unit}, alias=alias)
+    extra = {"unit": unit, "change": change}
+    return Field(default, description=effect, json_schema_extra=extra, alias=alias)
+
+
+def needs(field: FieldInfo) -> str:
+    """What a changed value of a field needs: `RESTART` or `RELOAD`."""
+    extra = field.json_schema_extra
+    return str(extra.get("change", RESTART)) if isinstance(extra, dict) else RESTART
 
 
 def wrong(text: str) -> PydanticCustomError:

@@ -9,12 +9,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from app.config.environment import OVERRIDES
+from app.config.fields import needs
 from app.config.problems import model_in
 from app.config.settings import FileSettings
 from app.config.showing import plain
-
-CHANGE = "restart"
-"""What lets a changed value take effect; each process reads its configuration once."""
 
 _INTRODUCTION = """\
 # Configuration
@@ -26,7 +24,11 @@ checked as a whole: `vmscaler config check FILE` lists every mistake with its pa
 are there twice and values of a wrong type are mistakes. `vmscaler config show` prints the values in force,
 each with its source (default, file, environment) and secrets as `***`.
 
-Each process reads it once, as it starts: every setting takes effect with a **restart**, none is reloaded.
+Each process reads it as it starts, and once more on SIGHUP (workers, beat, the built-in scheduler). What a
+running process takes over then has **SIGHUP** in the last column: settings of `logging` in all of these, the
+others in workers, whom alone they concern. All else takes effect with a **restart**; the log names what has
+changed and needs one. A file with a mistake changes nothing: the values in force stay, and one line in the
+log says what is wrong.
 
 The file has at most 1 MiB, 20 levels and 50,000 values. YAML is taken as far as JSON can say the same: no
 tags, no merge keys. Durations are seconds and may be fractions. Ports of others may not be 0; ours may: a
@@ -44,6 +46,7 @@ _RULES = """\
 - `platform.nodeBound` is for platform neonvm; `observeLabel` and `enabledLabel` differ.
 - Names of nodes differ; what a node reserves is below what it has.
 - `billing.accumulateEverySeconds` is not below `billing.collectEverySeconds`; the two metric names differ.
+- Names of `scalingEvents.webhooks` differ, and are not `http`, `s3` or `file`.
 - A server's `tlsKeyFile` needs its `tlsCertFile`; Flower's two files need each other.
 - `flower.host` beyond loopback needs `flower.authFile`.
 - `recording.vms` needs `recording.directory`.
@@ -91,7 +94,8 @@ def _rows(model: type[BaseModel], prefix: str) -> Iterator[str]:
             yield from _rows(inner, f"{name}.")
             continue
         extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-        yield f"| `{name}` | {_default(field)} | {extra.get('unit', '')} | {field.description} | {CHANGE} |\n"
+        facts = (f"`{name}`", _default(field), extra.get("unit", ""), field.description, needs(field))
+        yield f"| {' | '.join(map(str, facts))} |\n"
         if inner is not None:
             # One that may be left out, or a list of them.
             yield from _rows(inner, f"{name}." if field.default is None else f"{name}[].")

@@ -14,9 +14,11 @@ from app.config.agent_sections import (
     SchedulerSettings,
 )
 from app.config.environment import EnvArgs
+from app.config.events_section import ScalingEventsSettings
 from app.config.fields import Section, setting
 from app.config.flower_section import FlowerSettings
 from app.config.kubernetes_section import KubernetesSettings
+from app.config.logging_section import LoggingSettings
 from app.config.metering_section import MeteringSettings
 from app.config.own_sections import (
     InformantSettings,
@@ -46,6 +48,9 @@ class FileSettings(Section):
     monitor: MonitorSettings = setting(MonitorSettings(), "the vm-monitors")
     billing: BillingSettings | None = setting(None, "usage events; none without it")
     metering: MeteringSettings = setting(MeteringSettings(), "billing's bounds and further sinks")
+    scaling_events: ScalingEventsSettings = setting(
+        ScalingEventsSettings(), "what sinks and webhooks are told"
+    )
     dump_state: DumpStateSettings | None = setting(None, "the state dump; not served without it")
     ownership: OwnershipSettings = setting(OwnershipSettings(), "buckets and leases")
     redis: RedisSettings = setting(RedisSettings(), "Redis")
@@ -58,6 +63,7 @@ class FileSettings(Section):
     security: SecuritySettings = setting(SecuritySettings(), "who may talk to us")
     web: WebSettings = setting(WebSettings(), "our HTTP endpoints")
     flower: FlowerSettings = setting(FlowerSettings(), "the page that shows the tasks")
+    logging: LoggingSettings = setting(LoggingSettings(), "our logs")
     watchdog: WatchdogSettings = setting(WatchdogSettings(), "ends a worker that is stuck")
     stats: StatsSettings = setting(StatsSettings(), "stats that VMs push")
 
