@@ -34,7 +34,7 @@ POOL_HOSTS = 64
 POOL_CONNECTIONS = 64
 """Connections kept per peer."""
 MAX_ANSWER_BYTES = 64 * 1024
-"""Longest body of an answer."""
+"""Longest body of an answer, where nobody says otherwise."""
 
 
 class _DeadlineSocket(socket.socket):
@@ -159,6 +159,7 @@ def exchange(
     headers: Mapping[str, str],
     timeout_s: float | None,
     peer: str,
+    max_bytes: int = MAX_ANSWER_BYTES,
 ) -> tuple[int, bytes]:
     """Send one request with a body; the answer's status and body, whatever the status is.
 
@@ -170,7 +171,7 @@ def exchange(
     Raises:
         PeerUnreachable: no connection; nothing was sent.
         PeerTimedOut: no whole answer in time, or the connection was lost meanwhile.
-        PeerRefused: a 200 above 64 KB; the text of another status is cut there.
+        PeerRefused: a 200 above `max_bytes`; the text of another status is cut there.
     """
     if timeout_s is not None and timeout_s <= 0:
         raise PeerUnreachable(peer, "no time left to ask")
@@ -179,7 +180,7 @@ def exchange(
         with session.request(
             method, url, data=body, headers=headers, timeout=limit, stream=True, allow_redirects=False
         ) as response:
-            answer = _read_body(response)
+            answer = _read_body(response, max_bytes)
             code = response.status_code
     except (InvalidURL, InvalidSchema, MissingSchema) as err:
         raise PeerUnreachable(peer, "no http:// or https:// address") from err
@@ -193,16 +194,16 @@ def exchange(
         raise PeerTimedOut(peer, "no answer in time") from err
     except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as err:
         raise PeerTimedOut(peer, f"the answer broke off: {printable(str(err))}") from err
-    if code == 200 and len(answer) > MAX_ANSWER_BYTES:
-        raise PeerRefused(peer, f"an answer above {MAX_ANSWER_BYTES} bytes")
+    if code == 200 and len(answer) > max_bytes:
+        raise PeerRefused(peer, f"an answer above {max_bytes} bytes")
     return code, answer
 
 
-def _read_body(response: requests.Response) -> bytes:
+def _read_body(response: requests.Response, max_bytes: int) -> bytes:
     """The body, cut above the limit; reads on to the end of the stream, which shows what broke off."""
     body = b""
-    while len(body) <= MAX_ANSWER_BYTES:
-        piece: bytes = response.raw.read(MAX_ANSWER_BYTES + 1 - len(body), decode_content=False)
+    while len(body) <= max_bytes:
+        piece: bytes = response.raw.read(max_bytes + 1 - len(body), decode_content=False)
         if not piece:
             break
         body += piece

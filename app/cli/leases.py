@@ -34,7 +34,7 @@ def leases_command(context: click.Context, as_json: bool) -> None:
     """
     table = _listing(context).table()
     if as_json:
-        show_json(_shape(table))
+        show_json(lease_table_shape(table))
         return
     held = sum(line.lease.holder is not None for line in table.lines)
     click.echo(f"{held} of {count_text(len(table.lines), 'bucket')} held")
@@ -73,7 +73,8 @@ def _cells(line: LeaseLine, now: int) -> tuple[str, ...]:
     )
 
 
-def _shape(table: LeaseTable) -> dict[str, object]:
+def lease_table_shape(table: LeaseTable) -> dict[str, object]:
+    """The table as `--json` prints it."""
     return {
         "now_ms": table.now_ms,
         "silence_ms": table.silence_ms,

@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "config": ("app.cli.config:config_group", "Check and show the configuration."),
     "demo": ("app.cli.demo:demo_command", "Run everything on this machine, with simulated VMs, and watch."),
     "drain": ("app.cli.drain:drain_command", "Let a worker hand over all its buckets and take none."),
+    "dump": ("app.cli.dump:dump_command", "Print what all workers know of their VMs, as JSON."),
     "events": ("app.cli.events:events_command", "Print the audit trail of a VM."),
     "explain": ("app.cli.explain:explain_command", "Say how the last decision about a VM came about."),
     "image": ("app.cli.image:image_group", "Build the guest image for VMs on this machine."),
@@ -43,6 +44,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sim": ("app.cli.sim:sim_command", "Run a fleet of simulated VMs."),
     "simulate": ("app.cli.simulate:simulate_command", "Try a policy on a recorded load, in virtual time."),
     "status": ("app.cli.status:status_command", "Say how the fleet and its processes are."),
+    "support-bundle": (
+        "app.cli.support_bundle:support_bundle_command",
+        "Write what a bug report needs into one archive, without secrets.",
+    ),
     "token": ("app.cli.token:token_command", "Print the token with which a VM pushes its stats."),
     "vm": ("app.cli.vm:vm_group", "List VMs, show one, set its mode or size; run some here."),
 }

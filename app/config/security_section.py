@@ -83,6 +83,10 @@ class PeersSecurity(Section):
     metrics: GuestSecurity = setting(GuestSecurity(), "the VMs' metrics pages")
     monitor: GuestSecurity = setting(GuestSecurity(), "the VMs' vm-monitors")
     informant: GuestSecurity = setting(GuestSecurity(), "the VMs' informants")
+    fleet: Trust = setting(
+        Trust(),
+        "our own workers and schedulers, as `dump` and `support-bundle` ask them; TLS where they speak it",
+    )
 
 
 class SecuritySettings(Section):
