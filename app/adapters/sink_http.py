@@ -29,13 +29,12 @@ class HttpSink:
     def __init__(
         self, url: str, shown: str, *, bearer: str | None = None, tls: ClientTls | None = None
     ) -> None:
-        self._post = HttpPoster(url, f"sink {shown}", tls)
-        self._headers = {} if bearer is None else {"Authorization": f"Bearer {bearer}"}
+        self._post = HttpPoster(url, f"sink {shown}", tls, bearer=bearer)
 
     def send(self, events: Sequence[bytes], *, label: str, timeout_s: float) -> None:
         """See `EventSink.send`."""
         body = b'{"events":[' + b",".join(events) + b"]}"
-        code = self._post.post(body, self._headers, timeout_s=timeout_s)
+        code = self._post.post(body, {}, timeout_s=timeout_s)
         if code != 200:
             raise PeerRefused(self._post.peer, f"HTTP status {code}", code=code)
 
@@ -49,12 +48,15 @@ class HttpPoster:
 
     Args:
         peer: how errors call the other side.
+        bearer: a token that lets us in.
     """
 
-    def __init__(self, url: str, peer: str, tls: ClientTls | None) -> None:
+    def __init__(self, url: str, peer: str, tls: ClientTls | None, *, bearer: str | None = None) -> None:
         self._url = url
         self.peer = peer
         self._session = deadline_session(tls)
+        if bearer is not None:
+            self._session.headers["Authorization"] = f"Bearer {bearer}"
 
     def post(self, body: bytes, headers: Mapping[str, str], *, timeout_s: float) -> int:
         """POST a body; the status of the answer below 300, redirects are not followed.

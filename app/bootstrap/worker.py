@@ -13,6 +13,7 @@ from app.bootstrap.identity import make_facts, make_holder
 from app.bootstrap.informants import build_informants
 from app.bootstrap.peers import build_metrics_pages, build_monitor_dialer, build_scheduler_client
 from app.bootstrap.platform import build_platform, build_scheduler_watch
+from app.bootstrap.scaling_events import build_event_reports
 from app.bootstrap.stores import Stores
 from app.bootstrap.worker_dump import serve_dump
 from app.bootstrap.worker_progress import watch_progress
@@ -160,6 +161,11 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue, bell: StatBel
     if billing is not None:
         billing.connect(supervisor.inventory, supervisor.bucket_of)
         agent.add_part(billing)
+    reports = build_event_reports(settings, worker, (clock, concurrency))
+    if reports is not None:
+        supervisor.report_to(reports.watch)
+        reports.connect(supervisor.runners)
+        agent.add_part(reports)
     informants = build_informants(settings, worker, clock, concurrency, stores.informant_agents)
     if informants is not None:
         agent.register_with(informants)

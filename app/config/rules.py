@@ -35,6 +35,7 @@ def breaches(settings: FileSettings) -> Iterator[Breach]:
     yield from _platform(settings)
     yield from _nodes(settings)
     yield from _billing(settings)
+    yield from _scaling_events(settings)
     yield from _ports(settings)
     yield from _informant(settings)
     yield from _recording(settings)
@@ -124,6 +125,15 @@ def _billing(settings: FileSettings) -> Iterator[Breach]:
     if billing.cpu_metric_name == billing.active_time_metric_name:
         problem = "must differ from .billing.cpuMetricName"
         yield Breach(("billing", "activeTimeMetricName"), (names,), problem)
+
+
+def _scaling_events(settings: FileSettings) -> Iterator[Breach]:
+    seen = {"http", "s3", "file"}
+    for index, webhook in enumerate(settings.scaling_events.webhooks):
+        if webhook.name in seen:
+            problem = "another target has this name (http, s3 and file are those of the sinks)"
+            yield Breach(("scalingEvents", "webhooks", index, "name"), (), problem)
+        seen.add(webhook.name)
 
 
 def _ports(settings: FileSettings) -> Iterator[Breach]:

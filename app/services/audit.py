@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 
 from app.core.resources import Resources
 
@@ -19,12 +20,17 @@ def size_json(size: Resources | None) -> dict[str, int] | None:
 
 
 class AuditLog:
-    """Entries that wait for the next fenced commit, which writes them beside the record."""
+    """Entries that wait for the next fenced commit, which writes them beside the record.
+
+    Attributes:
+        listener: told of each entry as it is added; must not wait.
+    """
 
     def __init__(self, who: str) -> None:
         self._who = who
         self._pending: list[bytes] = []
         self.dropped = 0
+        self.listener: Callable[[Mapping[str, object]], None] | None = None
 
     def add(
         self,
@@ -46,6 +52,8 @@ class AuditLog:
             "outcome": outcome,
         }
         self._put([json.dumps(entry).encode()])
+        if self.listener is not None:
+            self.listener(entry)
         return entry
 
     def take(self) -> tuple[bytes, ...]:

@@ -41,6 +41,9 @@ class Starting:
     Args:
         ready: called with each runner whose real size is known: connect it, ask its core.
         failed: called with a runner in which our own code failed.
+
+    Attributes:
+        born: called with each runner before anything happens to it; must not wait.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Starting:
         self._guards = guards
         self._ready = ready
         self._failed = failed
+        self.born: Callable[[Runner], None] = lambda runner: None
         self._slots = PollSlots(self._clock, READS_AT_ONCE)
         self._has_scheduler: Callable[[], bool] = lambda: False
         self._not_begun: Callable[[BucketName, VirtualMachine, Exception], None] = lambda bucket, vm, err: (
@@ -98,6 +102,7 @@ class Starting:
                 self.counts.starts += 1
                 self.counts.restarts += before is not None
                 held.runners[vm.key] = runner
+                self.born(runner)
                 self._spawn(runner, is_taken_over=raw is not None)
 
     def _life(self, held: HeldBucket, vm: VirtualMachine) -> Life:

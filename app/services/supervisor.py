@@ -101,6 +101,10 @@ class Supervisor:
         self._informants = informants
         informants.connect(self._leave_changed)
 
+    def report_to(self, watch: Callable[[Runner], None]) -> None:
+        """Tell of each runner as it is born; called once, before anything runs, or not at all."""
+        self._starting.born = watch
+
     def _leave_changed(self, runner: Runner) -> None:
         self.relink(runner)
         self._consider(runner)
