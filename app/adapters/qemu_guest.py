@@ -17,6 +17,7 @@ from app.core.resources import MilliCpu
 from app.errors import InvalidInput, PeerRefused, PeerTimedOut, PeerUnreachable
 from app.ports.vm import Address
 from app.protocols.bounded_json import read_json_object
+from app.protocols.printable import printable
 
 MAX_TOKEN_BYTES = 4096
 MAX_CPUS = 8192
@@ -38,10 +39,32 @@ class GuestCpus:
 
 @dataclass(frozen=True, slots=True)
 class GuestMemory:
-    """The guest kernel's numbers, in bytes."""
+    """The guest kernel's numbers.
+
+    Attributes:
+        total, available: bytes.
+        oom_kills: processes killed for want of memory since it started; None: not told.
+        oom_age_s: seconds since the last of them, from our own daemon; None: none, or not told.
+    """
 
     total: int
     available: int
+    oom_kills: int | None = None
+    oom_age_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GuestLoad:
+    """A load that an operator has put on the guest.
+
+    Attributes:
+        ended: how the last one ended, such as `over` or `ended by signal 9` (memory ran out); None: none has.
+        seconds_left: until it ends by itself.
+    """
+
+    is_running: bool
+    ended: str | None
+    seconds_left: float
 
 
 class GuestDaemon:
@@ -83,7 +106,37 @@ class GuestDaemon:
             PeerError: unknown.
         """
         page = self._ask("GET", "/metrics", b"", timeout_s)
-        return GuestMemory(self._series(page, b"MemTotal"), self._series(page, b"MemAvailable"))
+        kills = _number(page, b"node_vmstat_oom_kill")
+        return GuestMemory(
+            self._size(page, b"MemTotal"),
+            self._size(page, b"MemAvailable"),
+            None if kills is None else int(kills),
+            _number(page, b"vmscaler_guest_oom_kill_age_seconds"),
+        )
+
+    def begin_load(
+        self, *, milli_cpu: int, memory: int, rate: int, seconds: int, timeout_s: float
+    ) -> GuestLoad:
+        """Put a load on the guest, in the place of the one before.
+
+        Args:
+            milli_cpu: CPUs to keep busy.
+            memory: bytes to take, growing by `rate` bytes a second.
+            seconds: until it ends by itself.
+
+        Raises:
+            PeerError: refused, or unknown; 404: its daemon serves no load.
+        """
+        wanted = {"milli_cpu": milli_cpu, "memory": memory, "rate": rate, "seconds": seconds}
+        return self._loaded(self._ask("PUT", "/load", json.dumps(wanted).encode(), timeout_s))
+
+    def end_load(self, *, timeout_s: float) -> GuestLoad:
+        """End the load, if there is one. Raises PeerError."""
+        return self._loaded(self._ask("DELETE", "/load", b"", timeout_s))
+
+    def load(self, *, timeout_s: float) -> GuestLoad:
+        """The load of now, or how the last one ended. Raises PeerError."""
+        return self._loaded(self._ask("GET", "/load", b"", timeout_s))
 
     def _ask(self, method: str, path: str, body: bytes, timeout_s: float) -> bytes:
         """The body of the 200 to one request."""
@@ -140,14 +193,32 @@ class GuestDaemon:
             raise PeerRefused(self.peer, "an answer without its CPUs")
         return GuestCpus(online, present)
 
-    def _series(self, page: bytes, name: bytes) -> int:
-        """A number of bytes off the page, as node_exporter writes it."""
-        wanted = b"\nnode_memory_" + name + b"_bytes "
-        at = page.find(wanted)
+    def _loaded(self, body: bytes) -> GuestLoad:
         try:
-            value = float(page[at + len(wanted) :].split(b"\n", 1)[0]) if at >= 0 else -1.0
-            if not 0 <= value < 1 << 60:
-                raise ValueError
-        except ValueError:
-            raise PeerRefused(self.peer, f"no {name.decode()} on its metrics page") from None
+            found = read_json_object(body, max_bytes=_MAX_ANSWER_BYTES, where=self.peer)
+        except InvalidInput as err:
+            raise PeerRefused(self.peer, err.problem) from err
+        ended, left = found.get("ended"), found.get("seconds_left")
+        return GuestLoad(
+            found.get("is_running") is True,
+            printable(ended, 60) if isinstance(ended, str) else None,
+            float(left) if isinstance(left, int | float) else 0.0,
+        )
+
+    def _size(self, page: bytes, name: bytes) -> int:
+        """A number of bytes off the page, as node_exporter writes it."""
+        value = _number(page, b"node_memory_" + name + b"_bytes")
+        if value is None:
+            raise PeerRefused(self.peer, f"no {name.decode()} on its metrics page")
         return int(value)
+
+
+def _number(page: bytes, name: bytes) -> float | None:
+    """The value of a series without labels; None where it is not there, or none that can be."""
+    wanted = b"\n" + name + b" "
+    at = page.find(wanted)
+    try:
+        value = float(page[at + len(wanted) :].split(b"\n", 1)[0]) if at >= 0 else -1.0
+    except ValueError:
+        return None
+    return value if 0 <= value < 1 << 60 else None

@@ -54,6 +54,7 @@ class Sight:
         use: the size asked for last; with nobody's wish, the observed one.
         observed: the size that it has; None while the guest does not answer.
         is_migrating: it is on its way to or from another host; nothing may be asked of it.
+        guest: what the guest says of its memory; None while it does not answer.
     """
 
     running: int
@@ -62,6 +63,7 @@ class Sight:
     use: Resources | None
     observed: Resources | None
     is_migrating: bool
+    guest: GuestMemory | None = None
 
 
 class QemuMachine:
@@ -124,7 +126,7 @@ class QemuMachine:
             return Sight(running, memory, note, asked, None, is_migrating)
         cpu = self.cpu.observed(running, None if asked is None else asked.cpu)
         observed = resources(cpu, self._slots(memory, word.memory))
-        return Sight(running, memory, note, asked or observed, observed, is_migrating)
+        return Sight(running, memory, note, asked or observed, observed, is_migrating, word.memory)
 
     def _slots(self, memory: MemoryState, guest: GuestMemory | None) -> int:
         """The memory that the VM has, in slots: what is not whole yet counts as not reached.

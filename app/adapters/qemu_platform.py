@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 
+from app.adapters.qemu_floor import HOLD_S, MemoryFloor
 from app.adapters.qemu_inventory import Known, QemuInventory
 from app.adapters.qemu_machine import QemuMachine, Sight, host_port
 from app.adapters.qemu_resize import Resize
@@ -60,6 +61,7 @@ class _Tracked:
     """
 
     machine: QemuMachine
+    floor: MemoryFloor
     vm: VirtualMachine | None = None
     problem: str | None = None
     failures: int = 0
@@ -76,6 +78,7 @@ class QemuPlatform:
         namespace: show only VMs of this one.
         look_every_s: how often each VM is looked at.
         look_limit_s: for one look.
+        oom_hold_s: how long a VM whose guest ran out of memory keeps its maximum; 0: not at all.
     """
 
     def __init__(
@@ -86,12 +89,14 @@ class QemuPlatform:
         namespace: str | None = None,
         look_every_s: float = LOOK_EVERY_S,
         look_limit_s: float = LOOK_LIMIT_S,
+        oom_hold_s: float = HOLD_S,
     ) -> None:
         self._inventory = inventory
         self._observe_label = observe_label
         self._namespace = namespace
         self._look_every_s = look_every_s
         self._look_limit_s = look_limit_s
+        self._oom_hold_s = oom_hold_s
         self._node = socket.gethostname()
         self._life = f"{os.getpid()}-{time.monotonic_ns()}"
         self._lock = threading.Lock()  # guards what follows; no I/O under it
@@ -222,8 +227,10 @@ class QemuPlatform:
                 tracked = self._tracked.get(key)
                 if tracked is None or tracked.machine.entry != entry:
                     is_same = tracked is not None and _identity(tracked.machine.entry) == _identity(entry)
-                    before = tracked.vm if tracked is not None and is_same else None
-                    self._tracked[key] = _Tracked(QemuMachine(entry), before)
+                    if tracked is None or not is_same:
+                        self._tracked[key] = _Tracked(QemuMachine(entry), MemoryFloor(self._oom_hold_s))
+                    else:
+                        self._tracked[key] = _Tracked(QemuMachine(entry), tracked.floor, tracked.vm)
 
     def _look_at(self, key: VmKey, tracked: _Tracked) -> None:
         """One VM; what goes wrong is its own problem."""
@@ -256,7 +263,14 @@ class QemuPlatform:
                 self._put(tracked, replace(tracked.vm, migrating=sight.is_migrating))
             return
         observed = sight.observed if sight.observed is not None or tracked.vm is None else tracked.vm.observed
-        self._put(tracked, self._machine(tracked.machine.entry, sight.use, observed, sight.is_migrating))
+        vm = self._machine(tracked.machine.entry, sight.use, observed, sight.is_migrating)
+        now = time.monotonic()
+        if sight.guest is not None and tracked.floor.take(sight.guest, now):
+            extra = {"vm": vm.key, "hold_s": self._oom_hold_s}
+            logger.warning("the guest ran out of memory: it keeps its maximum for a while", extra=extra)
+        if tracked.floor.is_raised(now):
+            vm = replace(vm, min=Resources(vm.min.cpu, vm.max.mem))
+        self._put(tracked, vm)
 
     def _put(self, tracked: _Tracked, vm: VirtualMachine) -> None:
         if tracked.vm != vm or tracked.problem is not None:

@@ -33,6 +33,7 @@ def build_qemu(settings: Settings) -> QemuPlatform:
         namespace=settings.platform.namespace,
         look_every_s=own.look_every_seconds,
         look_limit_s=own.look_timeout_seconds,
+        oom_hold_s=own.oom_hold_seconds,
     )
 
 

@@ -11,6 +11,7 @@ from app.cli.fleet_access import fleet_access, this_author
 from app.cli.shapes import intent_shape, lease_shape, show_json, vm_shape
 from app.cli.tables import Column, show_facts, show_table
 from app.cli.taking_up import show_taken_up, taken_up_shape
+from app.cli.vm_load import load_command
 from app.cli.vm_local import (
     console_command,
     create_command,
@@ -49,6 +50,7 @@ for _command in (
     delete_command,
     console_command,
     local_command,
+    load_command,
     resize_command,
 ):
     vm_group.add_command(_command)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from app.adapters.qemu_directory import LocalVm, VmDirectory
     from app.adapters.qemu_local import LocalVms
 
-_STATE = click.option(
+STATE = click.option(
     "--state",
     type=click.Path(file_okay=False, path_type=Path),
     help="Where VMs are; else the user's state directory.",
@@ -69,7 +69,7 @@ def local_vms(state: Path | None) -> LocalVms:
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="A label.")
 @click.option("--port", default=0, type=click.IntRange(0, 65_535), help="On loopback; else a free one.")
 @click.option("--start", "is_started", is_flag=True, help="Start it, too.")
-@_STATE
+@STATE
 def create_command(
     name: str, state: Path | None, is_started: bool, labels: tuple[str, ...], **options: object
 ) -> None:
@@ -94,7 +94,7 @@ def create_command(
 @click.option(
     "--wait/--no-wait", "is_waited", default=True, show_default=True, help="Wait until guests answer."
 )
-@_STATE
+@STATE
 def start_command(
     names: tuple[str, ...], is_all: bool, accel: str, is_waited: bool, state: Path | None
 ) -> None:
@@ -106,7 +106,7 @@ def start_command(
 @click.command("stop")
 @click.argument("names", nargs=-1)
 @_ALL
-@_STATE
+@STATE
 def stop_command(names: tuple[str, ...], is_all: bool, state: Path | None) -> None:
     """End VMs' QEMUs; the VMs can be started again."""
     vms = local_vms(state)
@@ -121,7 +121,7 @@ def stop_command(names: tuple[str, ...], is_all: bool, state: Path | None) -> No
 @click.command("delete")
 @click.argument("names", nargs=-1)
 @_ALL
-@_STATE
+@STATE
 def delete_command(names: tuple[str, ...], is_all: bool, state: Path | None) -> None:
     """Stop VMs, and remove all that is kept about them."""
     vms = local_vms(state)
@@ -135,7 +135,7 @@ def delete_command(names: tuple[str, ...], is_all: bool, state: Path | None) -> 
 
 @click.command("local")
 @_JSON
-@_STATE
+@STATE
 def local_command(as_json: bool, state: Path | None) -> None:
     """List the VMs of this machine, running or not."""
     vms = local_vms(state)
@@ -179,7 +179,7 @@ def local_command(as_json: bool, state: Path | None) -> None:
 
 @click.command("console")
 @click.argument("name")
-@_STATE
+@STATE
 def console_command(name: str, state: Path | None) -> None:
     """Talk to VM NAME's serial console; Ctrl-] ends that. A root shell is there."""
     from app.cli.vm_console import run_console

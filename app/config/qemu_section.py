@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.config.fields import Seconds, Section, Text, setting
+from app.config.fields import LimitSeconds, Seconds, Section, Text, setting
 from app.config.quantities import ReservedCpu, ReservedSize
 
 
@@ -19,6 +19,9 @@ class QemuSettings(Section):
     look_every_seconds: Seconds = setting(2.0, "how often each VM's size is looked at", "s")
     look_timeout_seconds: Seconds = setting(
         6.0, "limit of such a look; QEMU and the guest have a half each", "s"
+    )
+    oom_hold_seconds: LimitSeconds = setting(
+        300.0, "how long a VM keeps its maximum of memory after its guest ran out of it; 0: not at all", "s"
     )
     reserved_milli_cpu: ReservedCpu = setting(
         0, "CPUs of this host that the built-in scheduler gives to no VM, a quantity", alias="reservedCpu"

@@ -11,9 +11,11 @@ from app.guest.access import Access
 from app.guest.cpus import CpuSwitch
 from app.guest.informant import Informant
 from app.guest.informant_agents import InformantAgents
+from app.guest.load import LoadRunner
 from app.guest.memory_lock import lock_memory
 from app.guest.memory_use import memory_reader
 from app.guest.monitor import Monitor
+from app.guest.oom import OomWatch
 from app.guest.options import Address, RunOptions
 from app.guest.procfs import read_memory
 from app.guest.routes import ROLES, Routes
@@ -70,6 +72,8 @@ class Daemon:
             every_s=options.watchdog_every_s,
         )
         self._cpus = CpuSwitch() if options.has_cpus else None
+        self._load = LoadRunner() if options.has_load else None
+        self._oom = OomWatch()
         self._informant = Informant(
             self._agents,
             self._workload,
@@ -115,6 +119,8 @@ class Daemon:
         if self._sampling is not None:
             self._sampling.cancel()
             await asyncio.gather(self._sampling, return_exceptions=True)
+        if self._load is not None:
+            await self._load.end()
         await self._agents.stop()
         await asyncio.gather(*(server.close() for server in self._servers))
         if self._sampling is not None:
@@ -128,7 +134,9 @@ class Daemon:
             monitor=self._monitor if "monitor" in roles else None,
             informant=self._informant if "informant" in roles else None,
             cpus=self._cpus,
+            load=self._load,
             has_metrics="metrics" in roles,
+            oom=self._oom,
         )
         server = Server(routes.handle, limits=_LIMITS, tls=self._options.tls)
         self._servers.append(server)

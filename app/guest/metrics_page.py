@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from app.guest.procfs import CPU_MODES, PROC, read_load, read_memory, read_stat
+from app.guest.procfs import CPU_MODES, PROC, read_load, read_memory, read_oom_kills, read_stat
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """The Prometheus text format."""
@@ -27,6 +27,10 @@ def metrics_page(root: Path = PROC) -> bytes:
     lines += _gauge("node_boot_time_seconds", "Node boot time, in unixtime.", stat.boot_time)
     for name, size in memory.items():
         lines += _memory_lines(name, size)
+    if (kills := read_oom_kills(root)) is not None:
+        name = "node_vmstat_oom_kill"
+        lines += [f"# HELP {name} /proc/vmstat information field oom_kill.", f"# TYPE {name} untyped"]
+        lines.append(f"{name} {kills}")
     lines.append("# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.")
     lines.append("# TYPE node_cpu_seconds_total counter")
     for number, seconds in stat.cpu_seconds.items():

@@ -17,7 +17,7 @@ from app.guest.watchdog import CHECK_EVERY_S, LOCK_LIMIT_S
 from app.protocols.access import AllowedAddresses, parse_ip, parse_network
 from app.protocols.informant_set import SetSettings
 
-PROTECTABLE = (*ROLES, "cpus")
+PROTECTABLE = (*ROLES, "cpus", "load")
 DEFAULT_PROTECTED = "informant,cpus"
 DEFAULT_EXPORTER_PORT = 9100
 """node_exporter's."""
@@ -59,6 +59,7 @@ class RunOptions:
 
     addresses: dict[str, Address]
     has_cpus: bool = False
+    has_load: bool = False
     token: str | None = None
     protected: frozenset[str] = frozenset()
     callers: AllowedAddresses | None = None
@@ -85,6 +86,9 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         )
     parser.add_argument(
         "--cpus", action="store_true", help="serve /cpus on these ports, which sets CPUs online and offline"
+    )
+    parser.add_argument(
+        "--load", action="store_true", help="serve /load on these ports, which puts a load on this guest"
     )
     add_guard_options(parser)
     parser.add_argument(
@@ -161,8 +165,9 @@ def read_run_options(options: argparse.Namespace) -> RunOptions:
     addresses = {role: getattr(options, role) for role in ROLES if getattr(options, role) is not None}
     if not addresses:
         raise ValueError("nothing to serve: name --monitor, --informant or --metrics")
-    if options.cpus and options.token_file is None:
-        raise ValueError("--cpus needs --token-file")
+    for name in ("cpus", "load"):
+        if getattr(options, name) and options.token_file is None:
+            raise ValueError(f"--{name} needs --token-file")
     protected = frozenset(options.token_for.split(","))
     if not protected <= set(PROTECTABLE):
         raise ValueError(f"--token-for takes {', '.join(PROTECTABLE)}")
@@ -177,8 +182,9 @@ def read_run_options(options: argparse.Namespace) -> RunOptions:
     return RunOptions(
         addresses=addresses,
         has_cpus=options.cpus,
+        has_load=options.load,
         token=guard.access.token,
-        protected=protected | {"cpus"},
+        protected=protected | {"cpus", "load"},
         callers=guard.access.callers,
         agent_addresses=_hosts(options.allow_agents or ()),
         cgroup=options.cgroup,

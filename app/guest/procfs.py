@@ -94,6 +94,19 @@ def read_stat(root: Path = PROC) -> SystemStat:
     return SystemStat(cpus, boot_time)
 
 
+def read_oom_kills(root: Path = PROC) -> int | None:
+    """How many processes the kernel has killed for want of memory; None where it does not tell."""
+    try:
+        lines = _text(root / "vmstat").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        name, _, value = line.partition(" ")
+        if name == "oom_kill" and value.isdigit():
+            return int(value)
+    return None
+
+
 def _text(path: Path) -> str:
     with path.open("rb") as file:
         return file.read(_READ_LIMIT).decode("ascii", "replace")

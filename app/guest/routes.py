@@ -11,14 +11,16 @@ from app.guest.access import Access
 from app.guest.cpus import CpuCount, CpuSwitch
 from app.guest.http_messages import Request, Response, Upgrade, json_response, text_response
 from app.guest.informant import Informant
+from app.guest.load import LoadRunner, read_load
 from app.guest.metrics_page import CONTENT_TYPE, metrics_page
 from app.guest.monitor import Monitor
+from app.guest.oom import OomWatch
 
 logger = logging.getLogger(__name__)
 
 ROLES = ("monitor", "informant", "metrics")
-"""What can be given an address; `cpus` is served on all of them."""
-MAX_CPUS_BODY_BYTES = 1024
+"""What can be given an address; `cpus` and `load` are served on all of them."""
+MAX_BODY_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class Routes:
     """One address' roles; what is None is not served there.
 
     Attributes:
-        protected: roles, and `cpus`, that need the token.
+        protected: roles, and `cpus` and `load`, that need the token.
     """
 
     access: Access
@@ -34,7 +36,9 @@ class Routes:
     monitor: Monitor | None = None
     informant: Informant | None = None
     cpus: CpuSwitch | None = None
+    load: LoadRunner | None = None
     has_metrics: bool = False
+    oom: OomWatch | None = None
 
     async def handle(self, request: Request) -> Response | Upgrade:
         """Answer one request: caller, token, path and method are looked at in this order."""
@@ -49,8 +53,10 @@ class Routes:
             return "informant", self.informant.handle
         if path == "/cpus" and self.cpus is not None:
             return "cpus", self._cpus
+        if path == "/load" and self.load is not None:
+            return "load", self._load
         if path == "/metrics" and self.has_metrics:
-            return "metrics", answer_metrics
+            return "metrics", self._metrics
         return ("healthz", _answer_health) if path == "/healthz" else ("nothing", _answer_nothing)
 
     async def _monitor(self, request: Request) -> Response | Upgrade:
@@ -76,15 +82,28 @@ class Routes:
         logger.info("CPUs set", extra={"wanted": wanted, "online": count.online, "present": count.present})
         return _cpus_response(count)
 
+    async def _load(self, request: Request) -> Response | Upgrade:
+        if self.load is None or request.method not in ("GET", "PUT", "DELETE"):
+            return _wrong_method("GET, PUT, DELETE")
+        try:
+            if request.method == "PUT":
+                await self.load.begin(read_load(_document(request.body)))
+            elif request.method == "DELETE":
+                await self.load.end()
+        except ValueError as err:
+            return text_response(str(err), 400)
+        except (OSError, TimeoutError) as err:
+            return text_response(f"the load can't be changed: {err}", 500)
+        return json_response(self.load.status())
 
-async def answer_metrics(request: Request) -> Response | Upgrade:
-    """The page of this machine; 500 with the reason when /proc can't be read."""
-    if request.method not in ("GET", "HEAD"):
-        return _wrong_method("GET, HEAD")
-    try:
-        return Response(200, metrics_page(), CONTENT_TYPE)
-    except (OSError, ValueError) as err:
-        return text_response(f"/proc can't be read: {err}", 500)
+    async def _metrics(self, request: Request) -> Response | Upgrade:
+        if request.method not in ("GET", "HEAD"):
+            return _wrong_method("GET, HEAD")
+        try:
+            page = metrics_page() + (b"" if self.oom is None else self.oom.page_lines())
+            return Response(200, page, CONTENT_TYPE)
+        except (OSError, ValueError) as err:
+            return text_response(f"/proc can't be read: {err}", 500)
 
 
 async def _answer_health(request: Request) -> Response | Upgrade:
@@ -105,13 +124,18 @@ def _cpus_response(count: CpuCount) -> Response:
 
 def _wanted_cpus(body: bytes) -> int:
     """The number in `{"online": n}`. Raises ValueError with a text for the caller."""
-    if len(body) > MAX_CPUS_BODY_BYTES:
-        raise ValueError("bad JSON")
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError) as err:
-        raise ValueError("bad JSON") from err
+    document = _document(body)
     wanted = document.get("online") if isinstance(document, dict) else None
     if isinstance(wanted, bool) or not isinstance(wanted, int):
         raise ValueError('bad JSON: {"online": n} was expected')
     return wanted
+
+
+def _document(body: bytes) -> object:
+    """A small JSON body. Raises ValueError with a text for the caller."""
+    if len(body) > MAX_BODY_BYTES:
+        raise ValueError("bad JSON")
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as err:
+        raise ValueError("bad JSON") from err

@@ -5,4 +5,4 @@ echo -1000 > /proc/self/oom_score_adj
 export PYTHONPATH=/usr/lib/vmscaler PYTHONDONTWRITEBYTECODE=1
 exec python3 -c 'import os, sys; os.nice(-15); from app.guest.main import main; sys.exit(main(sys.argv[1:]))' run \
     --metrics 0.0.0.0:9100 --monitor 0.0.0.0:9100 --informant 0.0.0.0:9100 \
-    --cpus --token-file /run/vmscaler/token
+    --cpus --load --token-file /run/vmscaler/token

@@ -92,9 +92,9 @@ def test_the_image_carries_the_guest_s_two_libraries_and_no_tests_of_theirs() ->
     assert not [name for name in names if "/tests/" in name]
 
 
-def test_the_daemon_in_the_image_serves_cpus_with_a_token() -> None:
+def test_the_daemon_in_the_image_serves_cpus_and_load_with_a_token() -> None:
     text = (FILES / "daemon.sh").read_text()
-    assert "--cpus --token-file /run/vmscaler/token" in text
+    assert "--cpus --load --token-file /run/vmscaler/token" in text
     assert text.index("oom_score_adj") < text.index("exec")
 
 

@@ -38,10 +38,10 @@ def test_a_port_may_serve_more_than_one() -> None:
     assert options.addresses["metrics"] == ("::1", 9100)
 
 
-def test_the_token_guards_the_informant_and_cpus_and_always_cpus(token: str) -> None:
-    assert read(*MONITOR, "--token-file", token).protected == {"informant", "cpus"}
+def test_the_token_guards_the_informant_and_always_cpus_and_load(token: str) -> None:
+    assert read(*MONITOR, "--token-file", token).protected == {"informant", "cpus", "load"}
     options = read(*MONITOR, "--token-file", token, "--token-for", "monitor,metrics")
-    assert options.protected == {"monitor", "metrics", "cpus"}
+    assert options.protected == {"monitor", "metrics", "cpus", "load"}
     assert options.token == "s3cret"
 
 
