@@ -6,6 +6,7 @@ ends its file, since each process begins a file of its own.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import time
@@ -89,9 +90,11 @@ class FileSink:
         )
         for path in ours[: max(len(ours) - self._max_files + 1, 0)]:
             path.unlink(missing_ok=True)
-        # No two files begin in the same millisecond.
-        self._last_ms = max(time.time_ns() // 1_000_000, self._last_ms + 1)
-        moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(self._last_ms // 1000))
-        name = f"{self._stem}-{moment}.{self._last_ms % 1000:03}Z{self._end}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-        return os.open(self._directory / name, flags, 0o600)
+        while True:
+            # No two files begin in the same millisecond; an earlier run may have begun one in this.
+            self._last_ms = max(time.time_ns() // 1_000_000, self._last_ms + 1)
+            moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(self._last_ms // 1000))
+            name = f"{self._stem}-{moment}.{self._last_ms % 1000:03}Z{self._end}"
+            with contextlib.suppress(FileExistsError):
+                return os.open(self._directory / name, flags, 0o600)
