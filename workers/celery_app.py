@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
+from logging import WARNING
 
 from celery import Celery
 from celery.signals import setup_logging
 
-from app.adapters.log_lines import configure_logging
 from app.config import Settings, load_settings
 from app.errors import ConfigurationError
 from app.ports.runtime import SHARED_QUEUE
 from app.services.agent_settings import MAX_SCALING_TASKS
 from workers.broker import broker_tls, broker_url, transport_options
-from workers.consumer import NOISY, use_sturdy_remote_control
+from workers.consumer import use_sturdy_remote_control
+from workers.ending import EndingStep
 from workers.flower import configure_flower, is_flower
+from workers.process_log import log_as_asked
+from workers.remote_control import obey_questions_only
 from workers.steps import AgentStep, QueuesStep
 from workers.transport import use_sturdy_transport
 from workers.watchdog import WatchdogStep
@@ -28,6 +30,8 @@ def _load() -> Settings:
     settings = load_settings(os.environ.get("CONFIG_PATH"), os.environ)
     use_sturdy_transport(settings.redis)
     use_sturdy_remote_control()
+    if settings.flower.read_only:
+        obey_questions_only()
     return settings
 
 
@@ -43,6 +47,7 @@ def _make(settings: Settings) -> Celery:
         "vmscaler",
         broker=broker_url(settings.redis, with_password=is_shown_by_flower),
         events="workers.events:SturdyEvents",
+        task_cls="workers.bound_task:BoundTask",
         include=["workers.tasks.ticks", "workers.tasks.scaling", "workers.tasks.stats"],
     )
     buckets = settings.ownership.buckets
@@ -87,18 +92,18 @@ def _make(settings: Settings) -> Celery:
     if is_shown_by_flower:
         configure_flower(celery, settings.flower, buckets, os.environ)
     celery.vmscaler_settings = settings
+    celery.vmscaler_log_level = WARNING
     celery.steps["worker"].add(AgentStep)
     celery.steps["worker"].add(WatchdogStep)
+    celery.steps["worker"].add(EndingStep)
     celery.steps["consumer"].add(QueuesStep)
     return celery
 
 
 @setup_logging.connect  # type: ignore[untyped-decorator]
 def log_in_our_way(loglevel: int, **_: object) -> None:
-    """Celery leaves logging alone once somebody answers this signal; `-l` still says how much."""
-    configure_logging(loglevel)
-    for name in NOISY:
-        logging.getLogger(name).setLevel(logging.ERROR)
+    """Celery leaves logging alone once somebody answers this signal."""
+    log_as_asked(app, loglevel)
 
 
 def _made() -> Celery:

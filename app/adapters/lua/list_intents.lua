@@ -11,7 +11,7 @@ for i = 1, #all, 2 do
   if until_ms and (until_ms == '0' or tonumber(until_ms) > now) then
     standing[#standing + 1] = intent
   else
-    redis.call('HDEL', KEYS[1], all[i])
+    redis.pcall('HDEL', KEYS[1], all[i]) -- a user who may only read leaves it to the owner
   end
 end
 return standing
