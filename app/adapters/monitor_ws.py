@@ -189,7 +189,8 @@ class Dispatcher:
 
     def close(self) -> None:
         """See `MonitorSession.close`; waits for the thread in the background unless called from it."""
-        if self._exit("closed by us", None):
+        # With the code, for the thread that serves may notice first: then it is the one to say goodbye.
+        if self._exit("closed by us", NORMAL_CLOSURE):
             self._websocket.shut(NORMAL_CLOSURE)
         with self._lock:
             is_served = self._is_served

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from app.core.events import MonitorActive, MonitorReset, MonitorUpscaleRequested
 from app.errors import OwnershipLost, PeerError, PeerUnreachable
+from app.ports.log_context import log_context
 from app.ports.peers import DownscaleAnswer, MonitorCallbacks, MonitorConnector, MonitorSession
 from app.ports.runtime import Clock, Concurrency, Job
 from app.ports.vm import Address
@@ -104,7 +105,8 @@ class MonitorLink:
             address = self._runner.vm.monitor_address
             if address is not None and not self._runner.vm.migrating:
                 try:
-                    self._connect_and_serve(address)
+                    with log_context(vm=self._runner.key):
+                        self._connect_and_serve(address)
                 except Exception:
                     logger.exception("monitor link failed", extra={"vm": self._runner.key})
             pause = self._settings.monitor_retry_min_wait_s - (self._clock.monotonic() - self._begun)
@@ -133,12 +135,16 @@ class MonitorLink:
             return
         self._session = session
         self._begun = self._clock.monotonic()
-        self._say("connected")
-        self._runner.monitor_answered()
-        self._runner.apply(MonitorActive(True))
-        self._changed(self._runner)
-        session.serve(lambda: not self._stop.is_set() and self._runner.vm.monitor_address == address)
-        self._forget(generation)
+        try:
+            self._say("connected")
+            self._runner.monitor_answered()
+            self._runner.apply(MonitorActive(True))
+            self._changed(self._runner)
+            session.serve(lambda: not self._stop.is_set() and self._runner.vm.monitor_address == address)
+        finally:
+            # Nothing to do after `serve`; where it was never reached, nobody else would close it.
+            session.close()
+            self._forget(generation)
 
     def _upscale_requested(self, generation: int) -> None:
         runner = self._runner

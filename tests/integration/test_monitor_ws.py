@@ -275,6 +275,33 @@ def test_closing_says_goodbye_with_1000_and_a_second_time_does_nothing() -> None
     assert codes == [1000]
 
 
+def test_closing_says_goodbye_even_if_the_thread_that_serves_notices_first() -> None:
+    codes: list[int | None] = []
+    ending = threading.Event()
+    dispatchers: list[Dispatcher] = []
+
+    def converse(connection: socket.socket) -> None:
+        assert ending.wait(LONG)
+        connection.sendall(frame(b'{"type": "UpscaleRequest", "id": 1}'))
+        codes.append(read_close_code(connection))
+
+    def on_exit(_: str) -> None:
+        ending.set()
+        reader = dispatchers[0]._reader
+        assert reader is not None
+        reader.join(LONG)
+
+    with RawPeer(greeted(converse)) as peer:
+        address, callbacks = (
+            Address(peer.host, peer.port),
+            MonitorCallbacks(lambda: None, lambda: None, on_exit),
+        )
+        dispatchers.append(MonitorDialer(LONG).connect(address, callbacks, timeout_s=LONG))
+        dispatchers[0].serve_in_background()
+        dispatchers[0].close()
+    assert codes == [1000]
+
+
 def test_health_checks_go_out_by_themselves_and_count_as_successes() -> None:
     log = Log()
     dialer = MonitorDialer(LONG, health_period_s=0.05)

@@ -52,6 +52,7 @@ class Dialled:
         self._lives = lives
         self._takes_s = takes_s
         self.exited = False
+        self.closes = 0
         self.waiters_size = 0
         self.dialled_at: list[Monotonic] = []
 
@@ -70,7 +71,7 @@ class Dialled:
         self._clock.advance(self._life)
 
     def close(self) -> None:
-        """Nothing is open."""
+        self.closes += 1
 
     def downscale(self, *arguments: object, **options: object) -> None:
         raise AssertionError("nobody asks")
@@ -136,3 +137,31 @@ def test_it_goes_on_for_ever_whatever_the_last_connection_died_of() -> None:
         0.0,
     ]
     assert pauses(ways * 25) == [FLOOR_S] * 100
+
+
+def test_a_connection_that_fails_before_it_is_served_is_closed_and_the_core_told() -> None:
+    clock = FakeClock()
+    stop = Pauses(clock, 1)
+    runner = a_runner(clock, a_virtual_machine(), some_settings(monitor_retry_min_wait_s=FLOOR_S))
+    dialled = Dialled(clock, stop, [1.0, 1.0], 0.0)
+    told: list[bool] = []
+
+    def changed(changed_runner: object) -> None:
+        told.append(runner.state.monitor.is_active)
+        if len(told) == 1:
+            raise RuntimeError("a bug")
+
+    link = MonitorLink(
+        runner,
+        dialled,  # type: ignore[arg-type]
+        lambda: Guards(),
+        clock,
+        Jobs(stop),  # type: ignore[arg-type]
+        changed,
+        0.0,
+    )
+    link.start()
+    assert told == [True, False]
+    assert dialled.closes == 1
+    with pytest.raises(PeerUnreachable):
+        link.upscale(link.generation, timeout_s=1.0)
