@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import sys
 import time
 import uuid
+from functools import partial
 from typing import Any
 
 import redis
@@ -24,9 +27,13 @@ from redbeat.decoder import to_timestamp
 from redis.exceptions import RedisError
 
 from app import __version__
+from app.adapters.ending import end_within
 from app.adapters.redis_access import redis_access
+from app.bootstrap.reloading import build_reloading
 from app.bootstrap.stores import Stores
 from app.services.announcing import ANNOUNCE_EVERY_S, Announcement
+from workers.beat_health import BeatHealth
+from workers.process_log import log_anew
 from workers.trouble import Trouble, reason_of
 
 logger = logging.getLogger(__name__)
@@ -42,6 +49,9 @@ class AnnouncingScheduler(RedBeatScheduler):  # type: ignore[misc]
 
     RedBeat itself ends at the first error of Redis, and with it the rhythm of the whole fleet. Here the lock
     is taken for lost then, and taken anew before the next tick: two beats never tick because of it.
+
+    Attributes:
+        is_reload_asked: the configuration is to be read anew before the next look at the schedule.
     """
 
     lock: Any
@@ -55,8 +65,12 @@ class AnnouncingScheduler(RedBeatScheduler):  # type: ignore[misc]
         beat_init.disconnect(redbeat_schedulers.acquire_distributed_beat_lock)
         self._trouble = Trouble(logger, "beat stands still", "beat goes on")
         self._has_lock = False
+        settings = app.vmscaler_settings
+        self._reloading = build_reloading(settings, settings.env.config_path, partial(log_anew, app))
+        self.is_reload_asked = False
         super().__init__(app, **kwargs)
         agent_id = str(uuid.uuid4())
+        self.health = BeatHealth(settings)
         facts = {
             "kind": "beat",
             "name": "beat",
@@ -66,7 +80,11 @@ class AnnouncingScheduler(RedBeatScheduler):  # type: ignore[misc]
             "version": __version__,
             "pid": os.getpid(),
         }
-        self._announcement = Announcement(Stores(app.vmscaler_settings).agents, agent_id, lambda: facts)
+
+        def told() -> dict[str, object]:
+            return facts | {"address": self.health.address, "problems": self.health.problems}
+
+        self._announcement = Announcement(Stores(settings).agents, agent_id, told)
         self._announced = float("-inf")
 
     def setup_schedule(self) -> None:
@@ -75,15 +93,33 @@ class AnnouncingScheduler(RedBeatScheduler):  # type: ignore[misc]
             try:
                 super().setup_schedule()
             except _AWAY as err:
+                self.be_looked_after()
                 self._trouble.has(err)
+                self.health.turned("starting", self._trouble.reason)
                 time.sleep(TRY_AGAIN_S)
             else:
                 return
 
+    def be_looked_after(self) -> None:
+        """From now on tell of our health, and end within the grace period; again and again is fine."""
+        self.health.start()
+        # Celery's own handler lets go of everything in the middle of whatever was interrupted, and waits for
+        # a Redis that has not been there yet; its loop does the same at its end.
+        end_within(self.app.vmscaler_settings.shutdown.grace_period_seconds, sys.exit)
+
     def tick(self, *args: Any, **kwargs: Any) -> float:
         """Send what is due; seconds until the next look."""
+        if self.is_reload_asked:
+            self.is_reload_asked = False
+            self._reloading.reload()
+        pause = self._tick(*args, **kwargs)
+        self.health.turned("leader" if self._has_lock else "standby", self._trouble.reason)
+        return pause
+
+    def _tick(self, *args: Any, **kwargs: Any) -> float:
         try:
             if not self._take_lock():
+                self._trouble.is_over()
                 return TRY_AGAIN_S
             self._mend_schedule()
             pause: float = super().tick(*args, **kwargs)
@@ -106,7 +142,9 @@ class AnnouncingScheduler(RedBeatScheduler):  # type: ignore[misc]
         return next_s
 
     def close(self) -> None:
-        """Let go of the lock; one that can't be let go expires by itself."""
+        """Leave the registry, let go of the lock; what can't be let go expires by itself."""
+        self.health.stop()
+        self._announcement.end()
         try:
             super().close()
         except _AWAY as err:
@@ -148,3 +186,19 @@ class AnnouncingScheduler(RedBeatScheduler):  # type: ignore[misc]
             if due_at > latest:
                 logger.warning("the clock went back: the schedule is begun anew", extra={"entry": name})
                 self.Entry.from_key(key, app=self.app).reschedule()
+
+
+@beat_init.connect  # type: ignore[untyped-decorator]
+def obey_hang_ups(sender: Any, **_: object) -> None:
+    """On SIGHUP the configuration is read anew, in the loop and not in the middle of it."""
+
+    def ask(*_: object) -> None:
+        sender.scheduler.is_reload_asked = True
+
+    signal.signal(signal.SIGHUP, ask)
+
+
+@beat_init.connect  # type: ignore[untyped-decorator]
+def be_looked_after(sender: Any, **_: object) -> None:
+    """The loop begins: see the scheduler."""
+    sender.scheduler.be_looked_after()

@@ -6,6 +6,7 @@ The consumer is taken down and set up again at each loss of Redis, the agent is 
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any
 
 from celery import bootsteps
@@ -15,6 +16,7 @@ from redis.exceptions import RedisError
 from app.errors import ConfigurationError
 from app.ports.store import BucketName
 from app.services.agent import Agent
+from workers.process_log import log_anew
 from workers.sending import CeleryTaskQueue
 
 logger = logging.getLogger(__name__)
@@ -101,7 +103,9 @@ class AgentStep(bootsteps.StartStopStep):  # type: ignore[misc]
     def start(self, worker: Any) -> None:
         """Connects to nothing itself: the agent's jobs do."""
         # Imported here: beat and Flower share the app, and need none of the worker's clients.
+        from app.bootstrap.worker_reloading import build_worker_reloading
         from app.bootstrap.worker import build_agent
+        from app.web.server import on_hang_up
 
         if not getattr(worker.pool, "is_green", False):
             logger.critical("a worker needs the gevent pool: start it with -P gevent")
@@ -118,6 +122,8 @@ class AgentStep(bootsteps.StartStopStep):  # type: ignore[misc]
         worker.vmscaler_agent = agent
         worker.app.vmscaler_agent = agent
         agent.start(worker.vmscaler_queues.ask)
+        # In place of Celery's own way with this signal, which is to start the process again.
+        on_hang_up(build_worker_reloading(settings, name, agent, partial(log_anew, worker.app)).reload)
 
     def stop(self, worker: Any) -> None:
         """Finish, save, release."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from functools import partial
 from pathlib import Path
 
 import click
 
+from app.adapters.log_lines import configure_logging
 from app.cli.scheduler_request import request_command
 from app.cli.server_options import merged, server_options
-from app.config import load_settings
+from app.config import Settings, load_settings
 from app.config.security_section import ServerSecurity
 from app.errors import UsageError
 
@@ -55,17 +58,27 @@ def _serve(
 ) -> None:
     """Run the server until SIGTERM."""
     # Clients are loaded after the patch: their locks and sockets must be cooperative ones.
-    from app.web.server import on_termination, patch_process
+    from app.web.server import on_hang_up, on_termination, patch_process
 
     patch_process()
+    from app.bootstrap.reloading import build_reloading
     from app.bootstrap.scheduler import SchedulerProcess
 
-    settings = load_settings(ctx.find_root().params.get("config_path"), os.environ)
+    path = ctx.find_root().params.get("config_path")
+    settings = load_settings(path, os.environ)
+    log_as_configured = partial(_log, logging.getLogger().level)
+    log_as_configured(settings)
     rules = merged(security, settings.security.servers.node_scheduler)
     process = SchedulerProcess(settings, host=host, port=port, journal=journal, security=rules)
     process.start()
-    on_termination(process.stop.set)
+    on_termination(process.stop.set, settings.shutdown.grace_period_seconds)
+    on_hang_up(build_reloading(settings, path, log_as_configured).reload)
     click.echo(f"scheduler listens on {process.url}")
     if not settings.node_scheduler.nodes:
         click.echo("no node is named in nodeScheduler.nodes: every request will be refused", err=True)
     process.run()
+
+
+def _log(level: int, settings: Settings) -> None:
+    """Log as the section `logging` says, and as much as `-v` did where it says nothing."""
+    configure_logging(level, settings.logging)

@@ -202,6 +202,12 @@ class Agent:
                 job.cancel()
         self.recordings.close()
 
+    def take_settings(self, newer: AgentSettings) -> None:
+        """The configuration has changed: these count from now on, for the VMs that are here too."""
+        self._settings.take_over(newer)
+        for runner in self.supervisor.runners():
+            runner.settings_changed()
+
     @property
     def is_stopping(self) -> bool:
         """Whether `stop` has been called."""

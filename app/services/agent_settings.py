@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from app.core.model import CoreConfig
 from app.core.resources import Resources
@@ -25,9 +25,12 @@ COMMIT_EVERY_VMS = 50
 COMMIT_EVERY_S = 0.1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AgentSettings:
     """What the services of a worker need of the configuration.
+
+    All services of a worker have the same one, and read it when they use it: what a running worker takes over
+    is changed in place, between two of their waits.
 
     Attributes:
         worker: the worker's name, as shown in records and audit trails.
@@ -56,3 +59,8 @@ class AgentSettings:
     compute_unit: Resources
     restart_min_wait_s: float = 5.0
     restart_max_wait_s: float = 10.0
+
+    def take_over(self, newer: AgentSettings) -> None:
+        """Have the values of `newer`, for everybody who has these."""
+        for field in fields(self):
+            setattr(self, field.name, getattr(newer, field.name))

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from app.errors import InvalidInput, OwnershipLost, PeerError, PeerUnreachable
+from app.ports.log_context import log_context
 from app.ports.peers import MetricsSource
 from app.ports.runtime import Clock, Concurrency, Monotonic, Signal
 from app.protocols.prometheus_text import read_sample
@@ -131,7 +132,8 @@ class Polling:
     def _job(self, runner: Runner, place: int, guard: Guard, tick: _Tick) -> Callable[[], None]:
         def run() -> None:
             try:
-                self._poll_one(runner, guard)
+                with log_context(vm=runner.key):
+                    self._poll_one(runner, guard)
                 tick.done.append(runner)
             except OwnershipLost:
                 logger.info("poll dropped: the lease is gone", extra={"vm": runner.key})

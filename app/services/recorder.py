@@ -67,6 +67,10 @@ class Recorder:
         if last is None or last.now != now or last.state is not state:
             self._put(LiveStep(None, now, state, actions))
 
+    def begun_anew(self, state: State, now: Millis) -> None:
+        """The state has changed by no event: whatever comes next goes on from this one."""
+        self._put(first_step(state, now))
+
     def _put(self, step: LiveStep) -> None:
         self._last = step
         for listener in self.listeners:

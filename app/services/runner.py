@@ -8,6 +8,7 @@ committed first by whoever calls.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from app.core.actions import ActionSet
 from app.core.decide import next_actions
@@ -303,6 +304,12 @@ class Runner:
     def operation_age_ms(self) -> int:
         """Since the resize under way was begun; 0 without one."""
         return 0 if self.operation is None else self.now() - self.operation.since_ms
+
+    def settings_changed(self) -> None:
+        """The core goes by the settings as they are now; a recording goes on in a new script."""
+        self.state = replace(self.state, config=self.settings.core)
+        if self.recorder is not None:
+            self.recorder.begun_anew(self.state, self.now())
 
     # --- mode and pause -----------------------------------------------------------------------------------
 

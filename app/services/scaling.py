@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from app.core.actions import ActionSet
 from app.errors import OwnershipLost, StoreUnavailable
+from app.ports.log_context import log_context
 from app.ports.runtime import Clock, Concurrency, Monotonic, TaskQueue
 from app.services.agent_settings import MAX_SCALING_TASKS
 from app.services.executors import Executors
@@ -126,7 +127,8 @@ class Scaling:
         """Carry out actions until none is left; the runner is busy and marked, and no longer after."""
         outcome, pause = "done", 0.0
         try:
-            outcome = self._drive_steps(runner, kind)
+            with log_context(vm=runner.key):
+                outcome = self._drive_steps(runner, kind)
         except StoreUnavailable as err:
             outcome, pause = f"Redis gave no answer: {err.problem}", RETRY_AFTER_OUTAGE_S
         except OwnershipLost as err:

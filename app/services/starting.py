@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from app.core.events import PluginGone
 from app.errors import NewerVersion, VmscalerError
+from app.ports.log_context import log_context
 from app.ports.platform import Platform
 from app.ports.runtime import Clock, Concurrency
 from app.ports.store import BucketName
@@ -115,7 +116,8 @@ class Starting:
         def run() -> None:
             try:
                 if is_taken_over:
-                    self._learn_real_size(runner)
+                    with log_context(vm=runner.key):
+                        self._learn_real_size(runner)
                 if not runner.is_closed:
                     runner.is_ready = True
                     self._ready(runner)

@@ -16,6 +16,7 @@ import gevent.monkey
 from gevent.pool import Pool
 from gevent.pywsgi import Input, LoggingLogAdapter, WSGIHandler, WSGIServer
 
+from app.adapters.ending import end_within
 from app.errors import ConfigurationError
 from app.web.protection import Protection
 
@@ -39,10 +40,17 @@ def patch_process() -> None:
     gevent.monkey.patch_all()
 
 
-def on_termination(end: Callable[[], None]) -> None:
-    """Call `end` in a greenlet of its own for each SIGTERM and SIGINT, instead of dying of them."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        gevent.signal_handler(number, end)
+def on_termination(end: Callable[[], None], grace_s: float) -> None:
+    """Call `end` in a greenlet of its own at the first SIGTERM or SIGINT, and be gone within `grace_s`.
+
+    A second signal ends the process at once.
+    """
+    end_within(grace_s, lambda: gevent.spawn(end))
+
+
+def on_hang_up(reload: Callable[[], None]) -> None:
+    """Call `reload` in a greenlet of its own for each SIGHUP; whatever was done for it before is not."""
+    gevent.signal_handler(signal.SIGHUP, reload)
 
 
 @dataclass(frozen=True, slots=True)
