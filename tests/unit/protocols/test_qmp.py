@@ -73,6 +73,12 @@ def test_an_answer_and_an_error_carry_the_tag_of_their_command() -> None:
     assert "\x1b" not in refused.text
 
 
+@pytest.mark.parametrize("kind", [None, 5, "", "Bad\nClass", "x" * 500])
+def test_an_error_of_no_known_kind_is_a_generic_one(kind: object) -> None:
+    refused = read_message(message(error={"class": kind, "desc": "no such device"}), WHERE)
+    assert refused == Refusal("GenericError", "no such device", None)
+
+
 def test_an_event_has_its_data() -> None:
     event = read_message(message(event="DEVICE_DELETED", data={"device": "x"}, timestamp={}), WHERE)
     assert event == Event("DEVICE_DELETED", {"device": "x"})
