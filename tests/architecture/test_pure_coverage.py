@@ -1,4 +1,4 @@
-"""The pure part of ownership is small and must be right: its unit tests take every branch of it."""
+"""What is pure must be right: the unit tests of these packages take every branch of them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_every_branch_of_the_cluster_package_is_taken_by_its_unit_tests(tmp_path: Path) -> None:
+@pytest.mark.parametrize("package", ["cluster", "protocols"])
+def test_every_branch_of_a_pure_package_is_taken_by_its_unit_tests(package: str, tmp_path: Path) -> None:
     coverage = [sys.executable, "-m", "coverage"]
     data = f"--data-file={tmp_path / 'coverage'}"
-    run = [*coverage, "run", data, "--branch", "--source=app/cluster", "-m", "pytest", "-q", "-p"]
+    run = [*coverage, "run", data, "--branch", f"--source=app/{package}", "-m", "pytest", "-q", "-p"]
     tests = subprocess.run(
-        [*run, "no:cacheprovider", "tests/unit/cluster"], cwd=ROOT, capture_output=True, text=True
+        [*run, "no:cacheprovider", f"tests/unit/{package}"], cwd=ROOT, capture_output=True, text=True
     )
     assert tests.returncode == 0, tests.stdout
     report = [*coverage, "report", data, "--show-missing", "--fail-under=100"]
