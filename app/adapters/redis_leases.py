@@ -69,12 +69,13 @@ class RedisLeases:
         commands: list[tuple[str, ...]] = [
             ("TIME",),
             ("INFO", "server"),
-            ("HMGET", self._keys.epoch(), "run", "since_ms"),
+            ("INFO", "replication"),
+            ("HMGET", self._keys.epoch(), "run", "since_ms", "replid"),
             ("ZRANGE", self._keys.heartbeats(), "0", "-1", "WITHSCORES"),
             ("HKEYS", self._keys.drains()),
         ]
         commands += [("HMGET", self._keys.lease(name), *_FIELDS) for name in self._names]
-        time, server, epoch, scored, draining, *rows = self._connection.execute_all(commands)
+        time, server, replication, epoch, scored, draining, *rows = self._connection.execute_all(commands)
         now = now_ms(time)
         return LeaseView(
             leases={name: _stored_row(name, row, now) for name, row in zip(self._names, rows, strict=True)},
@@ -82,7 +83,8 @@ class RedisLeases:
             renewed=frozenset(),
             redis_ms=now,
             draining=frozenset(_texts(draining)),
-            silence_ms=self._silence_ms(server, epoch, now),
+            silence_ms=self._silence_ms(server + replication, epoch, now),
+            is_read_only=b"role:slave" in replication,
         )
 
     def acquire(
@@ -110,10 +112,12 @@ class RedisLeases:
     def _lease_and_fence(self, buckets: Sequence[BucketName]) -> list[str]:
         return [key for bucket in buckets for key in (self._keys.lease(bucket), self._keys.fence(bucket))]
 
-    def _silence_ms(self, server: bytes, epoch: Sequence[bytes | None], now: int) -> int:
+    def _silence_ms(self, info: bytes, epoch: Sequence[bytes | None], now: int) -> int:
         """How long nobody acquires; a whole duration where no worker has noted the epoch yet."""
-        run, since_ms = epoch
-        if run is None or since_ms is None or b"run_id:" + run not in server or int(since_ms) > now:
+        run, since_ms, history = epoch
+        if run is None or since_ms is None or b"run_id:" + run not in info or int(since_ms) > now:
+            return self._duration_ms
+        if history is not None and b"master_replid:" + history not in info:
             return self._duration_ms
         return max(int(since_ms) + self._duration_ms - now, 0)
 

@@ -60,6 +60,7 @@ class LeaseView:
         redis_ms: Redis' clock, Unix milliseconds.
         draining: agent ids that are to hand over everything and take nothing, live or not.
         silence_ms: for so long nobody may acquire, since leases may have been lost; 0 as a rule.
+        is_read_only: a replica was asked: nobody can renew or take a lease there.
     """
 
     leases: Mapping[BucketName, LeaseRow]
@@ -68,6 +69,7 @@ class LeaseView:
     redis_ms: int
     draining: frozenset[str] = frozenset()
     silence_ms: int = 0
+    is_read_only: bool = False
 
     @property
     def takers(self) -> tuple[str, ...]:

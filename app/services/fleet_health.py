@@ -34,6 +34,7 @@ class Seen:
         unreadable: (VM, what is wrong) of records that can't be read.
         period_ms: time between two polls of a VM.
         silence_ms: for so long nobody may take a bucket, since Redis has started or lost its keys.
+        is_read_only: Redis is a replica, to which no worker can write.
     """
 
     now: Millis
@@ -46,6 +47,7 @@ class Seen:
     last_poll_ms: int | None
     period_ms: int
     silence_ms: int = 0
+    is_read_only: bool = False
 
     @property
     def silence_limit_ms(self) -> int:
@@ -55,7 +57,7 @@ class Seen:
 
 def find_problems(seen: Seen) -> tuple[Problem, ...]:
     """All that needs a look, the gravest first."""
-    found = [*_ownership(seen), *_rhythm(seen), *_scheduler(seen)]
+    found = [*_store(seen), *_ownership(seen), *_rhythm(seen), *_scheduler(seen)]
     found += _limited([Problem("unreadable", key, what) for key, what in seen.unreadable])
     for code, of_kind in _vm_troubles(seen).items():
         found += _limited([Problem(code, row.key, text) for row, text in of_kind])
@@ -63,6 +65,16 @@ def find_problems(seen: Seen) -> tuple[Problem, ...]:
         who = f"{agent.kind} {agent.name}"
         found += [Problem("agent", agent.name, f"{who}: {text}") for text in agent.problems]
     return tuple(found)
+
+
+def _store(seen: Seen) -> list[Problem]:
+    if not seen.is_read_only:
+        return []
+    told = (
+        "Redis is a read-only replica: no worker can renew a lease or write a state, beat stands still; "
+        "make it the master, or let redis.url name the master"
+    )
+    return [Problem("redis-read-only", "", told)]
 
 
 def _ownership(seen: Seen) -> list[Problem]:

@@ -132,6 +132,7 @@ class Inspection:
             last_poll_ms=last_poll,
             period_ms=self._period_ms,
             silence_ms=view.silence_ms,
+            is_read_only=view.is_read_only,
         )
         totals, counters = add_up(rows)
         problems = find_problems(seen)

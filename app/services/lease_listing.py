@@ -61,6 +61,8 @@ def _note(lease: LeaseRow, view: LeaseView) -> str:
         if lease.holder.agent_id not in view.live_agents:
             return f"no heartbeat of its holder; free in {span_text(lease.remaining_ms)}"
         return "being handed over: its holder drains" if lease.holder.agent_id in view.draining else ""
+    if view.is_read_only:
+        return "Redis is a read-only replica: nobody can take it"
     if view.silence_ms:
         left = span_text(view.silence_ms)
         return f"nobody takes it for another {left}: an older lease may still be believed in"

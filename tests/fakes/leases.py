@@ -46,6 +46,7 @@ class MemoryLeases:
         self.draining: set[str] = set()
         self._epoch_since_ms: int | None = None
         self.is_away = False
+        self.is_read_only = False
         self.calls: list[str] = []
         self.renewed_last: frozenset[BucketName] = frozenset()
         self.before_call: Callable[[str], None] = lambda name: None
@@ -175,4 +176,4 @@ class MemoryLeases:
         live = tuple(sorted(agent for agent, beat in self._heartbeats.items() if beat > oldest))
         since = now if self._epoch_since_ms is None else self._epoch_since_ms
         silence_ms = max(since + self._duration_ms - now, 0)
-        return LeaseView(rows, live, renewed, now, frozenset(self.draining), silence_ms)
+        return LeaseView(rows, live, renewed, now, frozenset(self.draining), silence_ms, self.is_read_only)

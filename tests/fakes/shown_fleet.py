@@ -44,6 +44,7 @@ class ShownFleet:
     rows: dict[BucketName, LeaseRow] = field(default_factory=dict)
     published: dict[str, AgentRecord] = field(default_factory=dict)
     total: int | None = len(BUCKETS)
+    is_read_only: bool = False
     loads: int = 0
     slept: float = 0.0
     on_sleep: Callable[[], None] | None = None
@@ -112,7 +113,7 @@ class ShownFleet:
 
     def view(self) -> LeaseView:
         free = {bucket: LeaseRow(bucket, None, FencingToken(0), 0) for bucket in BUCKETS}
-        return LeaseView(free | self.rows, (), frozenset(), self.now)
+        return LeaseView(free | self.rows, (), frozenset(), self.now, is_read_only=self.is_read_only)
 
 
 @dataclass

@@ -85,10 +85,19 @@ def test_a_master_that_was_a_replica_for_a_moment_has_another_history(
     assert master.client().info("server")["run_id"] == run_id
     leases = leases_on(master)
     assert leases.view().leases[ONE].holder is None
+    assert leases.view().silence_ms == DURATION_S * 1000
     assert leases.acquire(BOB, [ONE, TWO], FencingToken(0)) == {}
     leases.round(BOB, {})
     assert leases.acquire(BOB, [ONE, TWO], FencingToken(0)) == {}
     assert leases.round(ANN, {ONE: token}).renewed == {ONE}
+
+
+def test_a_reader_sees_that_a_replica_takes_no_writes(servers: tuple[TcpRedis, TcpRedis]) -> None:
+    master, replica = servers
+    assert not leases_on(master).view().is_read_only
+    assert leases_on(replica).view().is_read_only
+    promote(replica)
+    assert not leases_on(replica).view().is_read_only
 
 
 def test_an_epoch_of_an_earlier_version_is_completed_without_a_silence(

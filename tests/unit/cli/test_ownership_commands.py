@@ -110,6 +110,13 @@ def test_leases_say_why_nobody_holds_a_bucket() -> None:
     assert fleet.run("leases")[1].count("all live workers drain") == 4
 
 
+def test_leases_say_that_a_replica_lets_nobody_hold_a_bucket() -> None:
+    fleet = Fleet("ann")
+    fleet.clock.advance(60)
+    fleet.leases.is_read_only = True
+    assert fleet.run("leases")[1].count("Redis is a read-only replica") == 4
+
+
 def test_leases_show_a_holder_that_gives_no_sign_of_life() -> None:
     fleet = Fleet("ann")
     fleet.leases.leave(fleet.workers[0].holder)

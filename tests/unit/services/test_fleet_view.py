@@ -75,6 +75,13 @@ def test_rows_are_sorted_and_read_by_bucket() -> None:
     assert fleet.loads == len(BUCKETS)
 
 
+def test_a_redis_that_takes_no_writes_is_told_before_what_follows_from_it() -> None:
+    fleet = ShownFleet(is_read_only=True)
+    view = inspection(fleet).fleet_view()
+    assert codes(view)[:2] == ["redis-read-only", "no-workers"]
+    assert "name the master" in view.problems[0].text
+
+
 def test_without_a_worker_nothing_else_about_buckets_is_told() -> None:
     view = inspection(ShownFleet()).fleet_view()
     assert codes(view) == ["no-workers", "no-beat"]
