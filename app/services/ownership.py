@@ -31,6 +31,12 @@ RETURN_S = 1.0
 UNTAKEN_S = 1.0
 """Where a bucket has been free for so long, nobody takes it: no more is handed over."""
 
+LEFT_OVER_S = 0.4
+"""What is free at two looks in a row is in no live worker's share: more than the fair share is taken then."""
+
+LEFT_OVER_PART = 4
+"""Above its share a worker takes at most a fourth of it at one look, so that the others take some, too."""
+
 LOOK_EVERY_S = 0.5
 """Free buckets are looked for at least so often."""
 
@@ -79,6 +85,8 @@ class Ownership:
         settle_s = SETTLE_RENEWALS * times.renew_every_s
         self._all_taken_at = float("-inf")
         self._share = SteadyShare(settle_s=settle_s, away_s=settle_s, return_s=RETURN_S)
+        self._free_since: dict[BucketName, float] = {}
+        self._above_share_until = float("-inf")
         self._is_leaving = False
         self.problem: str | None = None
 
@@ -244,6 +252,10 @@ class Ownership:
         share = self._share_now(view)
         free = [bucket for bucket, row in view.leases.items() if self._is_free(row)]
         tried = buckets_to_try(free, len(self._leases), share.take, self._holder.agent_id)
+        left_over = self._left_over(view, share, free)
+        if not tried and left_over:
+            tried = buckets_to_try(left_over, 0, max(share.take // LEFT_OVER_PART, 1), self._holder.agent_id)
+            self._above_share_until = self._clock.monotonic() + self._times.duration_s
         if tried and not self._is_leaving:
             self._acquire([BucketName(bucket) for bucket in tried])
         elif not self._releasing and self._may_hand_over(view):
@@ -268,8 +280,19 @@ class Ownership:
         now = self._clock.monotonic()
         if all(row.holder is not None for row in view.leases.values()):
             self._all_taken_at = now
-        is_taken = self.is_draining() or now - self._all_taken_at <= UNTAKEN_S
-        return is_taken and not view.silence_ms
+        is_taken = now - self._all_taken_at <= UNTAKEN_S and now >= self._above_share_until
+        return (is_taken or self.is_draining()) and not view.silence_ms
+
+    def _left_over(self, view: LeaseView, share: Share, free: list[BucketName]) -> list[BucketName]:
+        """What stays free, though each live worker may take its share: it is in that of one that is gone.
+
+        Its heartbeat counts for as long as it may believe in leases of its own.
+        """
+        now = self._clock.monotonic()
+        self._free_since = {bucket: self._free_since.get(bucket, now) for bucket in free}
+        if self.is_draining() or view.silence_ms or share.take < fair_share(self._total, len(view.takers)):
+            return []
+        return [bucket for bucket, since in self._free_since.items() if now - since >= LEFT_OVER_S]
 
     def _is_free(self, row: LeaseRow) -> bool:
         is_ours = row.holder is not None and row.holder.agent_id == self._holder.agent_id
@@ -328,6 +351,8 @@ class Ownership:
             self._releasing.discard(bucket)
             if self._forget(bucket, token):
                 logger.info("lease released", extra={"bucket": bucket, "token": token})
+                # For those whose share it is, before it could come back as left over.
+                self._free_since[bucket] = self._clock.monotonic() + UNTAKEN_S
                 self._release({bucket: token})
 
     def _let_go(self, bucket: BucketName, reason: str) -> None:

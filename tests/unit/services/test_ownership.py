@@ -405,3 +405,34 @@ def test_who_is_back_first_after_an_outage_takes_its_share_only(fleet: Fleet) ->
     fleet.run(bob, ann, seconds=10)
     assert len(ann.ownership.held()) == len(bob.ownership.held()) == 4
     assert not [bucket for what, bucket in ann.notes if what == "releasing"][4:]
+
+
+def test_the_share_of_one_that_is_gone_and_still_counts_is_taken_by_the_others(fleet: Fleet) -> None:
+    ann, bob, cid, dan = (fleet.worker(name) for name in ("ann", "bob", "cid", "dan"))
+    fleet.run(ann, bob, cid, dan, seconds=25)
+    assert [len(each.ownership.held()) for each in (ann, bob, cid, dan)] == [2, 2, 2, 2]
+    # Dan is killed; cid is cut off a little later, and its heartbeat counts when dan's leases end.
+    fleet.run(ann, bob, cid, seconds=10)
+    ends_s = (
+        max(row.remaining_ms for row in fleet.store.view().leases.values() if row.holder == dan.holder) / 1000
+    )
+    fleet.run(ann, bob, seconds=ends_s + 1.0 + LOOK_EVERY_S)
+    owned = ann.ownership.held() | bob.ownership.held()
+    assert NAMES - owned == {
+        row.bucket for row in fleet.store.view().leases.values() if row.holder == cid.holder
+    }
+    # It comes back in time: what the others took above their share goes to it after a lease duration.
+    fleet.run(ann, bob, cid, seconds=2)
+    assert max(len(each.ownership.held()) for each in (ann, bob)) <= 3
+    fleet.run(ann, bob, cid, seconds=TIMES.duration_s + 5)
+    assert sorted(len(each.ownership.held()) for each in (ann, bob, cid)) == [2, 3, 3]
+
+
+def test_what_a_worker_hands_over_does_not_come_back_as_left_over(fleet: Fleet) -> None:
+    ann, bob = fleet.worker("ann"), fleet.worker("bob")
+    fleet.run(ann, seconds=5)
+    for _ in range(40):  # bob is slow: it looks every third time only
+        bob.round()
+        fleet.run(ann, seconds=3 * LOOK_EVERY_S)
+    assert len(ann.ownership.held()) == len(bob.ownership.held()) == 4
+    assert [what for what, _ in ann.notes].count("acquired") == TOTAL
