@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo test check bench chaos clean
+.PHONY: help setup lock demo demo-vm test test-vm soak-vm check bench chaos chaos-billing clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -25,6 +25,9 @@ lock: ## write requirements.lock anew from pyproject.toml (needs uv)
 demo: setup ## a whole fleet on this machine, live on one screen (DEMO_SECONDS=90: unattended)
 	@$(BIN)/vmscaler demo --stop-with-parent
 
+demo-vm: setup ## two real VMs, scaled under load, no root (DEMO_SECONDS=240: unattended; needs QEMU)
+	@$(BIN)/vmscaler demo-vm --stop-with-parent
+
 check: setup ## style, types, floors, fast tests (under 90 s)
 	$(BIN)/ruff check app workers tests
 	$(BIN)/ruff format --check app workers tests
@@ -40,6 +43,9 @@ bench: setup ## CPU and memory: operations, monitors, a whole fleet (about 4 min
 
 chaos: setup ## a fleet under faults from a seed, judged by journals (CHAOS_SECONDS=180 CHAOS_SEED=1)
 	@$(BIN)/python -m tests.chaos
+
+chaos-billing: setup ## billing while its processes are killed (BILLING_KILLS=100 BILLING_SEED=1 BILLING_WORKERS=real)
+	@$(BIN)/python -m tests.billing_chaos
 
 clean: ## remove what the build and the tests left
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

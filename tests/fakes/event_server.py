@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 
 class Request(NamedTuple):
@@ -99,10 +99,12 @@ def s3_problem(request: Request, access_key: str, secret_key: str) -> str:
     return "" if good == signature and moment.startswith(day) else "SignatureDoesNotMatch"
 
 
+AnyServer = TypeVar("AnyServer", bound=EventServer)
+
+
 @contextmanager
-def event_server() -> Iterator[EventServer]:
-    """One that runs on loopback while the block does."""
-    server = EventServer()
+def event_server(server: AnyServer) -> Iterator[AnyServer]:
+    """Run it on loopback while the block does."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

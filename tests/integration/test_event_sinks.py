@@ -27,7 +27,7 @@ CREDENTIALS = S3Credentials("AKIAEXAMPLE", "secret/+key", "eu-central-1")
 
 @pytest.fixture
 def server() -> Iterator[EventServer]:
-    with event_server() as running:
+    with event_server(EventServer()) as running:
         yield running
 
 
