@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_DRAINED_BYTES = 1 << 20
-"""A body that is too long is read so far before the answer: closing on unread bytes would reset it away."""
+MAX_DRAINED_BYTES = 16 << 20
+"""A body that is too long is thrown away so far: closing on unread bytes would reset the 413 away."""
 
 _BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _TOO_LARGE = (
@@ -211,7 +211,7 @@ class _Handler(WSGIHandler):  # type: ignore[misc]  # gevent has no types
         self.wsgi_input: Any = _BoundedInput(
             self.rfile, self.content_length, socket=plain.socket, chunked_input=plain.chunked_input
         )
-        self.wsgi_input.rest = self._limits.body_bytes
+        self.wsgi_input.rest = MAX_DRAINED_BYTES
         environ["wsgi.input"] = self.wsgi_input
         return environ
 

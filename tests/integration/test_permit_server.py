@@ -142,6 +142,17 @@ def test_a_body_above_64_kb_is_refused_and_the_next_request_answered() -> None:
     assert (large.status_code, chunked.status_code, after.status_code) == (413, 413, 200)
 
 
+@pytest.mark.parametrize("megabytes", [3, 12])
+def test_whoever_sends_megabytes_reads_why_they_are_refused(megabytes: int) -> None:
+    piece = b"x" * (1 << 20)
+    with served(application(node_scheduler(whole(machine("a"))))) as port:
+        url = f"http://127.0.0.1:{port}/"
+        whole_body = requests.post(url, data=piece * megabytes, timeout=60)
+        in_chunks = requests.post(url, data=iter([piece] * megabytes), timeout=60)
+        after = post(port, body(3, 1, 1))
+    assert (whole_body.status_code, in_chunks.status_code, after.status_code) == (413, 413, 200)
+
+
 def test_a_request_in_chunks_is_read() -> None:
     data = json.dumps(body(3, 1, 1)).encode()
     with served(application(node_scheduler(whole(machine("a"))))) as port:
@@ -166,14 +177,18 @@ def test_its_state_and_health_are_shown() -> None:
         post(port, body(3, 2, 2))
         dump = requests.get(f"http://127.0.0.1:{port}/", timeout=60)
         health = requests.get(f"http://127.0.0.1:{port}/healthz", timeout=60)
+        ready = requests.get(f"http://127.0.0.1:{port}/readyz", timeout=60)
     assert dump.headers["Content-Type"] == "application/json"
     assert dump.json()["nodes"][0]["reserved"] == {"milliCpu": 2000, "bytes": 2 * GIB}
-    assert (health.status_code, health.text) == (200, "ok")
+    assert (health.status_code, health.json()["status"]) == (200, "ok")
+    assert (ready.status_code, ready.json()) == (200, {"status": "ready", "reasons": []})
 
 
 def test_before_the_fleet_is_known_it_is_unavailable_and_says_why() -> None:
     with served(application(node_scheduler(PeerUnreachable("sim", "connection\x1b[2J refused")))) as port:
-        answers = [post(port, body(3, 1, 1)), requests.get(f"http://127.0.0.1:{port}/healthz", timeout=60)]
+        answers = [post(port, body(3, 1, 1)), requests.get(f"http://127.0.0.1:{port}/readyz", timeout=60)]
+        # To start it again would not help: it asks the platform.
+        assert requests.get(f"http://127.0.0.1:{port}/healthz", timeout=60).status_code == 200
     for answer in answers:
         assert answer.status_code == 503
         assert "refused" in answer.text
