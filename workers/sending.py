@@ -8,6 +8,7 @@ from redis.exceptions import RedisError
 
 from app.errors import StoreUnavailable
 from app.ports.store import BucketName
+from app.ports.tracing import trace_headers
 from app.ports.vm import VmKey
 
 BELL_EXPIRES_S = 5.0
@@ -40,6 +41,7 @@ class CeleryTaskQueue:
                 queue=bucket,
                 expires=expires_s,
                 retry=False,
+                headers=trace_headers(),
                 kwargsrepr=f"{key}: {size_from} -> {size_to}, {reason}"[:300],
             )
         except (KombuError, RedisError, OSError) as err:

@@ -103,8 +103,9 @@ class AgentStep(bootsteps.StartStopStep):  # type: ignore[misc]
     def start(self, worker: Any) -> None:
         """Connects to nothing itself: the agent's jobs do."""
         # Imported here: beat and Flower share the app, and need none of the worker's clients.
-        from app.bootstrap.worker_reloading import build_worker_reloading
+        from app.bootstrap.tracing import start_tracing
         from app.bootstrap.worker import build_agent
+        from app.bootstrap.worker_reloading import build_worker_reloading
         from app.web.server import on_hang_up
 
         if not getattr(worker.pool, "is_green", False):
@@ -118,6 +119,7 @@ class AgentStep(bootsteps.StartStopStep):  # type: ignore[misc]
             # Not a traceback: the one line that says what to do.
             logger.critical("%s", err)
             raise SystemExit(EXIT_CONFIGURATION) from err
+        start_tracing(settings, name)
         worker.vmscaler_queues = QueueFollower(agent)
         worker.vmscaler_agent = agent
         worker.app.vmscaler_agent = agent
@@ -128,7 +130,10 @@ class AgentStep(bootsteps.StartStopStep):  # type: ignore[misc]
     def stop(self, worker: Any) -> None:
         """Finish, save, release."""
         if worker.vmscaler_agent is not None:
+            from app.bootstrap.tracing import stop_tracing
+
             worker.vmscaler_agent.stop()
+            stop_tracing()
 
     def terminate(self, worker: Any) -> None:
         """A cold shutdown hands over as well."""

@@ -31,7 +31,9 @@ from app.config.own_sections import (
 from app.config.qemu_section import QemuSettings
 from app.config.redis_section import DEFAULT_PREFIX, RedisSettings
 from app.config.security_section import SecuritySettings
+from app.config.shutdown_section import ShutdownSettings
 from app.config.stats_section import StatsSettings
+from app.config.tracing_section import TracingSettings
 from app.config.watchdog_section import WatchdogSettings
 from app.core.model import CoreConfig, Millis, ScalingConfig
 
@@ -64,6 +66,8 @@ class FileSettings(Section):
     web: WebSettings = setting(WebSettings(), "our HTTP endpoints")
     flower: FlowerSettings = setting(FlowerSettings(), "the page that shows the tasks")
     logging: LoggingSettings = setting(LoggingSettings(), "our logs")
+    shutdown: ShutdownSettings = setting(ShutdownSettings(), "how our processes end")
+    tracing: TracingSettings = setting(TracingSettings(), "traces by OpenTelemetry")
     watchdog: WatchdogSettings = setting(WatchdogSettings(), "ends a worker that is stuck")
     stats: StatsSettings = setting(StatsSettings(), "stats that VMs push")
 

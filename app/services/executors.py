@@ -29,6 +29,7 @@ from app.errors import OwnershipLost, PeerError, PeerTimedOut, PeerUnreachable, 
 from app.ports.peers import DownscaleAnswer, PermitQuestion, SchedulerClient
 from app.ports.platform import Platform
 from app.ports.runtime import Clock, Monotonic
+from app.ports.tracing import current_span
 from app.ports.vm import MonitorPolicy
 from app.services.agent_settings import AgentSettings
 from app.services.guarding import Guard, Guards
@@ -114,7 +115,9 @@ class Executors:
         kind = UPSCALE if action.target.has_field_above(action.current) else DOWNSCALE
         deadline = Monotonic(self._clock.monotonic() + self._settings.apply_timeout_s)
         runner.apply(PlatformStarting(action.target))
-        runner.operation = Operation(kind, action.current, action.target, why, now, deadline)
+        runner.operation = Operation(
+            kind, action.current, action.target, why, now, deadline, trace=current_span()
+        )
         try:
             self._commit(runner)
             _check_leave(runner)

@@ -231,6 +231,7 @@ class Runner:
             self.apply(PlatformObserved(now, real))
         seen = size_text(self.state.vm.use, self.vm.slot_bytes)
         why = f"accepted, but {seen} observed after {self.settings.apply_timeout_s:g} s"
+        operation.end_trace(self.key, now, why)
         self.note("not_applied", operation.origin, operation.target, why, "not applied")
         self._drop_overdue()
         return True
@@ -272,6 +273,7 @@ class Runner:
         self.failing.why = why
 
     def _complete(self, operation: Operation) -> None:
+        operation.end_trace(self.key, self.now())
         self.operation = None
         self.failing = None
         if operation.kind == "upscale":

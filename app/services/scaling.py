@@ -14,6 +14,7 @@ from app.core.actions import ActionSet
 from app.errors import OwnershipLost, StoreUnavailable
 from app.ports.log_context import log_context
 from app.ports.runtime import Clock, Concurrency, Monotonic, TaskQueue
+from app.ports.tracing import current_span, span, step
 from app.services.agent_settings import MAX_SCALING_TASKS
 from app.services.executors import Executors
 from app.services.leave import effect
@@ -60,7 +61,7 @@ class Scaling:
         self._commit = commit
         self._crashed = crashed
         self._sent: dict[str, Monotonic] = {}
-        self._waiting: OrderedDict[str, Runner] = OrderedDict()
+        self._waiting: OrderedDict[str, tuple[Runner, str]] = OrderedDict()
         self.tasks_sent = 0
 
     def consider(self, runner: Runner) -> None:
@@ -94,7 +95,7 @@ class Scaling:
             self._concurrency.spawn(f"tick {runner.key}", lambda: self._drive_tick(runner))
         elif runner.task_until is None or self._clock.monotonic() >= runner.task_until:
             runner.task_until = Monotonic(self._clock.monotonic() + TASK_EXPIRES_S)
-            self._waiting[runner.key] = runner
+            self._waiting[runner.key] = runner, current_span()
             self._concurrency.spawn("send scaling tasks", self._send_waiting)
 
     def run_task(self, runner: Runner, kind: str) -> str:
@@ -171,13 +172,17 @@ class Scaling:
 
     def _execute(self, runner: Runner, plan: ActionSet) -> None:
         if plan.plugin is not None:
-            self._executors.ask_scheduler(runner, plan.plugin)
+            with step("ask scheduler", vm=runner.key):
+                self._executors.ask_scheduler(runner, plan.plugin)
         elif plan.platform is not None:
-            self._executors.patch(runner, plan.platform, runner.why())
+            with step("ask platform", vm=runner.key):
+                self._executors.patch(runner, plan.platform, runner.why())
         elif plan.monitor_upscale is not None:
-            self._executors.tell_monitor(runner, plan.monitor_upscale)
+            with step("tell monitor", vm=runner.key):
+                self._executors.tell_monitor(runner, plan.monitor_upscale)
         elif plan.monitor_downscale is not None:
-            self._executors.ask_monitor(runner, plan.monitor_downscale)
+            with step("ask monitor", vm=runner.key):
+                self._executors.ask_monitor(runner, plan.monitor_downscale)
 
     def _set_timer(self, runner: Runner, plan: ActionSet) -> None:
         if plan.wait is not None and not runner.is_observed:
@@ -194,7 +199,7 @@ class Scaling:
         for key in [key for key, until in self._sent.items() if until <= now]:
             del self._sent[key]
         while self._waiting and len(self._sent) < MAX_SCALING_TASKS:
-            _, runner = self._waiting.popitem(last=False)
+            _, (runner, trace) = self._waiting.popitem(last=False)
             kind = scaling_kind(runner.state, runner.plan)
             if runner.is_closed or runner.is_busy or kind is None:
                 runner.task_until = None
@@ -202,7 +207,8 @@ class Scaling:
                 continue
             self._sent[runner.key] = Monotonic(now + TASK_EXPIRES_S)
             runner.task_until = Monotonic(now + TASK_EXPIRES_S)
-            self._send(runner, kind)
+            with span("send scaling task", parent=trace, vm=runner.key, kind=kind):
+                self._send(runner, kind)
 
     def _send(self, runner: Runner, kind: str) -> None:
         slot_bytes = runner.vm.slot_bytes

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from app.core.model import Millis
 from app.core.resources import Resources
 from app.ports.runtime import Monotonic
+from app.ports.tracing import past_span
+from app.ports.vm import VmKey
 
 WATCH_LAG_MS = 5_000
 """How late a platform's watch may tell of a size that it has accepted."""
@@ -20,6 +22,7 @@ class Operation:
         deadline: until then the observed size should be `target`.
         is_accepted: the platform said yes; only the observed size says that it was done.
         is_overdue: shown as *not applied*.
+        trace: the span in which it was asked for; "" where none was made.
     """
 
     kind: str
@@ -30,6 +33,15 @@ class Operation:
     deadline: Monotonic
     is_accepted: bool = False
     is_overdue: bool = False
+    trace: str = ""
+
+    def end_trace(self, key: VmKey, now: Millis, problem: str = "") -> None:
+        """The trace that it belongs to tells how long it took to be observed, or that it was not."""
+        size = {"cpu_m": self.target.cpu, "mem_slots": self.target.mem}
+        times_ms = self.since_ms, now
+        past_span(
+            "wait until observed", parent=self.trace, times_ms=times_ms, problem=problem, vm=key, **size
+        )
 
 
 @dataclass(frozen=True, slots=True)

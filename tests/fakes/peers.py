@@ -16,6 +16,7 @@ from app.ports.peers import (
     SchedulerInfo,
 )
 from app.ports.store import BucketName
+from app.ports.tracing import current_span, span
 from app.ports.vm import Address, VmKey
 
 UNIT = resources(250, 1)
@@ -123,4 +124,9 @@ class FakeTaskQueue:
             raise StoreUnavailable("broker", "no answer")
         self.sent.append((kind, reason))
         if not self.is_lossy:
-            gevent.spawn(self.run, kind, bucket, key)
+            gevent.spawn(self._run, current_span(), kind, bucket, key)
+
+    def _run(self, carried: str, kind: str, bucket: BucketName, key: VmKey) -> None:
+        """As a worker does: in the span that the message carries."""
+        with span(f"vmscaler.{kind}", parent=carried):
+            self.run(kind, bucket, key)

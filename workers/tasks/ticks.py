@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 
 from app.errors import StoreUnavailable
 from app.ports.store import BucketName
+from app.ports.tracing import trace_headers
 from workers.celery_app import app
 
 logger = logging.getLogger(__name__)
@@ -31,9 +32,12 @@ def tick(self: Task[Any, Any], **newer: object) -> None:
     except StoreUnavailable as err:
         logger.warning("tick without effect", extra={"reason": err.problem})
         return
+    headers = trace_headers()
     for bucket, seq in due:
         try:
-            poll_bucket.apply_async((bucket, seq), queue=bucket, expires=period_s, retry=False)
+            poll_bucket.apply_async(
+                (bucket, seq), queue=bucket, expires=period_s, retry=False, headers=headers
+            )
         except (KombuError, RedisError, OSError) as err:
             # The others' turns have been taken too: each is tried.
             logger.warning("poll not sent", extra={"bucket": bucket, "reason": type(err).__name__})
