@@ -47,8 +47,10 @@ def an_effect(at: float, receiver: str = "platform", what: str = "asked", **chan
 
 
 def a_stat(fate: str, at: float = 10.0, timestamp: int = 1, holder: str = A) -> StatLine:
-    """A line of the workers' journal of stats."""
-    return StatLine(at, fate, holder, KEY, timestamp, {"fate": fate, "timestamp": timestamp})
+    """A line of the workers' journal of stats, under the holder's token."""
+    token = TOKEN_A if holder == A else TOKEN_B
+    line = {"fate": fate, "timestamp": timestamp, "token": token if fate == "accepted" else None}
+    return StatLine(at, fate, holder, KEY, timestamp, line)
 
 
 def a_push(at: float = 10.0, timestamp: int = 1, status: int = 202) -> Pushed:

@@ -48,7 +48,10 @@ def check_growth(evidence: Evidence, findings: Findings) -> None:
             first[gauge.who, gauge.what].append(gauge.value)
         if gauge.at >= evidence.end - WINDOW_S:
             last[gauge.who, gauge.what].append(gauge.value)
-    for who, what in sorted(first.keys() & last.keys()):
+    both = first.keys() & last.keys()
+    for what in sorted(ALLOWED.keys() - {what for _, what in both}):
+        findings.say(GREW, f"{what}: nobody has measured it both in the first minute and in the last")
+    for who, what in sorted(both):
         before, after = max(first[who, what]), median(last[who, what])
         factor, amount = ALLOWED[what]
         findings.figures[f"{what} of {who}"] = f"{_show(what, before)} → {_show(what, after)}"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 
 from tests.chaos.evidence import Evidence, Findings, Life, StatLine
 
 TWICE = "stat accepted twice"
 LOST = "stat lost"
 MISCOUNTED = "stats miscounted"
+OLD_OWNER = "stat accepted by an earlier owner"
 
 ENDS = ("accepted", "late", "dropped")
 """Fates after which nothing more is owed."""
@@ -35,7 +37,32 @@ def check_stats(evidence: Evidence, findings: Findings) -> None:
     findings.figures["stats taken"] = str(len(taken))
     for outcome, count in sorted(outcomes.items()):
         findings.figures[f"stats, {outcome}"] = str(count)
+    _check_owners(evidence.stats, findings)
     _check_counters(evidence, findings)
+
+
+def _check_owners(lines: Sequence[StatLine], findings: Findings) -> None:
+    """A VM's stats are accepted in the order of their timestamps, by one holder of a token after the other.
+
+    In the order of the tokens, not of the lines: whoever was stopped after its commit writes its line late.
+    """
+    accepted: dict[str, list[StatLine]] = defaultdict(list)
+    for line in lines:
+        if line.fate != "accepted":
+            continue
+        if isinstance(line.line.get("token"), int):
+            accepted[line.vm].append(line)
+        else:
+            findings.say(OLD_OWNER, f"{line.vm}: accepted under no token", line.line)
+    for vm, found in sorted(accepted.items()):
+        found.sort(key=lambda line: int(line.line["token"]))
+        for before, line in pairwise(found):
+            if before.line["token"] == line.line["token"] and before.holder != line.holder:
+                text = f"{vm}: {before.holder} and {line.holder} accepted under the same token"
+                findings.say(OLD_OWNER, text, before.line, line.line)
+            if line.timestamp < before.timestamp:
+                text = f"{vm}: {line.timestamp} was accepted after {before.timestamp}, in the order of tokens"
+                findings.say(OLD_OWNER, text, before.line, line.line)
 
 
 def _judge(evidence: Evidence, key: tuple[str, int], lines: Sequence[StatLine], findings: Findings) -> str:

@@ -10,11 +10,11 @@ import pytest
 
 from tests.chaos.checker import NOTHING_HAPPENED, check
 from tests.chaos.evidence import Counters, Evidence, FaultDone, Gauge, LeaseChange, Life, Size
-from tests.chaos.rules_growth import GREW
+from tests.chaos.rules_growth import ALLOWED, GREW
 from tests.chaos.rules_liveness import LEFT_OUT, NO_NEW_LEASE, NOT_POLLED
 from tests.chaos.rules_order import INCOMPLETE, INTERLEAVED, NO_HOLDER, OLD_TOKEN, WRONG_BUCKET
 from tests.chaos.rules_sizes import ABOVE_PERMIT, BELOW_APPROVED
-from tests.chaos.rules_stats import LOST, MISCOUNTED, TWICE
+from tests.chaos.rules_stats import LOST, MISCOUNTED, OLD_OWNER, TWICE
 from tests.chaos.spans import Span
 from tests.chaos_builders import (
     BUCKET,
@@ -44,8 +44,13 @@ def with_stats(*lines: Any, pushed: Any = (), **changes: Any) -> Evidence:
 
 
 def gauges(first: float, last: float, what: str = "rss") -> tuple[Gauge, ...]:
-    """One process, early and late in a run of 200 s."""
-    return tuple(Gauge(at, "redis", what, first if at < 100 else last) for at in range(0, 201, 10))
+    """One process, early and late in a run of 200 s; all else stays as it is."""
+    values = dict.fromkeys(ALLOWED, (1.0, 1.0)) | {what: (first, last)}
+    return tuple(
+        Gauge(at, "redis", name, early if at < 100 else late)
+        for name, (early, late) in values.items()
+        for at in range(0, 201, 10)
+    )
 
 
 def counters(**changes: int) -> tuple[Counters, ...]:
@@ -79,6 +84,12 @@ GOOD: dict[str, Callable[[], Evidence]] = {
     "a stat accepted once": lambda: with_stats(a_stat("taken"), a_stat("accepted")),
     "a stat accepted, and late from the next owner": lambda: with_stats(
         a_stat("taken"), a_stat("forwarded"), a_stat("accepted"), a_stat("late", holder=B)
+    ),
+    "a stat of the earlier owner whose line came late": lambda: with_stats(
+        a_stat("taken"),
+        a_stat("taken", timestamp=2),
+        a_stat("accepted", timestamp=2, holder=B),
+        a_stat("accepted"),
     ),
     "a stat that is late": lambda: with_stats(a_stat("taken"), a_stat("late")),
     "a stat that is dropped": lambda: with_stats(a_stat("taken"), a_stat("dropped")),
@@ -184,6 +195,34 @@ BAD: dict[str, tuple[str, Callable[[], Evidence]]] = {
         TWICE,
         lambda: with_stats(a_stat("taken"), a_stat("accepted"), a_stat("accepted", holder=B)),
     ),
+    "an earlier owner that accepts after a newer one": (
+        OLD_OWNER,
+        lambda: with_stats(
+            a_stat("taken"),
+            a_stat("taken", timestamp=2),
+            a_stat("accepted", holder=B),
+            a_stat("accepted", timestamp=2),
+        ),
+    ),
+    "stats accepted out of order": (
+        OLD_OWNER,
+        lambda: with_stats(
+            a_stat("taken"), a_stat("taken", timestamp=2), a_stat("accepted", timestamp=2), a_stat("accepted")
+        ),
+    ),
+    "stats accepted by two under one token": (
+        OLD_OWNER,
+        lambda: with_stats(
+            a_stat("taken"),
+            a_stat("taken", timestamp=2),
+            a_stat("accepted"),
+            replace(a_stat("accepted", timestamp=2), holder=B),
+        ),
+    ),
+    "a stat accepted under no token": (
+        OLD_OWNER,
+        lambda: with_stats(a_stat("taken"), replace(a_stat("accepted"), line={"token": None})),
+    ),
     "a stat that is gone": (LOST, lambda: with_stats(a_stat("taken"))),
     "a stat that is gone from Redis": (
         LOST,
@@ -206,6 +245,14 @@ BAD: dict[str, tuple[str, Callable[[], Evidence]]] = {
     "memory that grows": (
         GREW,
         lambda: a_run(end=200.0, polls=polls_to(200), gauges=gauges(2**26, 2**27)),
+    ),
+    "connections that nobody has counted": (
+        GREW,
+        lambda: a_run(
+            end=200.0,
+            polls=polls_to(200),
+            gauges=tuple(each for each in gauges(1, 1) if each.what != "connections"),
+        ),
     ),
     "keys that grow": (
         GREW,
