@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from app.adapters.redis_billing_moves import BillingMoves
 from app.adapters.redis_connection import Argument, RedisConnection, load_script, now_ms, pairs
 from app.adapters.redis_keys import RedisKeys
 from app.cluster.bucket_total import format_resize
@@ -105,6 +106,12 @@ class RedisResize:
         """See `ResizeStore.move_stat`."""
         keys = [self._keys.stats(name) for name in (old, new) if name is not None]
         self._connection.run(self._move_stat, keys, stat)
+
+    def move_billing(
+        self, old: Sequence[BucketName], new: Sequence[BucketName], owner: Callable[[VmKey], BucketName]
+    ) -> None:
+        """See `ResizeStore.move_billing`."""
+        BillingMoves(self._connection, self._keys).move(old, new, owner)
 
     def drop_tasks(self, old: int) -> int:
         """See `ResizeStore.drop_tasks`."""

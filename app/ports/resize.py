@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -65,6 +65,12 @@ class ResizeStore(Protocol):
 
     def move_stat(self, stat: bytes, old: BucketName, new: BucketName | None) -> None:
         """The oldest such stat, to the end of another bucket's; None: drop it."""
+        ...
+
+    def move_billing(
+        self, old: Sequence[BucketName], new: Sequence[BucketName], owner: Callable[[VmKey], BucketName]
+    ) -> None:
+        """Meters to the buckets of their VMs, events that wait for sinks to any; may be repeated."""
         ...
 
     def drop_tasks(self, old: int) -> int:

@@ -114,6 +114,7 @@ class Resizing:
                 self._store.move_stat(stat, bucket, target)
                 stats, dropped = (stats, dropped + 1) if target is None else (stats + 1, dropped)
             moved(vms)
+        self._store.move_billing(list(contents), new_names, lambda key: BucketName(ring.owner(key)))
         tasks = self._store.drop_tasks(plan.old)
         self._store.finish(plan.old, plan.new)
         return ResizeOutcome(vms, stats, dropped, tasks)
