@@ -71,6 +71,14 @@ class GuardedLauncher:
         self._tell_guard(f"+{process.pid}")
         return GuardedProcess(process, self._tell_guard)
 
+    def guard(self, pid: int) -> None:
+        """Have a process group that somebody else started killed too if this process is; `release` it."""
+        self._tell_guard(f"+{pid}")
+
+    def release(self, pid: int) -> None:
+        """That group has ended, or is to go on."""
+        self._tell_guard(f"-{pid}")
+
     def close(self) -> None:
         """Tell the guard that all is tidy, and wait for its end."""
         self._tell_guard("done")

@@ -21,6 +21,8 @@ from app.protocols.printable import printable
 
 MAX_TOKEN_BYTES = 4096
 MAX_CPUS = 8192
+DEFAULT_LOAD_RATE = 12 * 1024 * 1024
+"""Bytes a second by which a load's memory grows: slow enough for more to be plugged before it runs out."""
 _MAX_ANSWER_BYTES = 4096
 
 

@@ -23,6 +23,7 @@ from app.adapters.qemu_accel import choose_accelerator
 from app.adapters.qemu_command import QEMU, Launch, qemu_command
 from app.adapters.qemu_directory import (
     CONSOLE,
+    CONSOLE_LOG,
     LOG,
     PID,
     PORT,
@@ -141,6 +142,25 @@ class LocalVms:
         _write_private(directory.file(STARTED), "")
         return True
 
+    def guest(self, directory: VmDirectory) -> GuestDaemon:
+        """The daemon of a VM that was started."""
+        return GuestDaemon(Address("127.0.0.1", directory.host_port() or 0), directory.file(TOKEN))
+
+    def is_up(self, directory: VmDirectory) -> bool:
+        """Whether its guest's daemon answers.
+
+        Raises:
+            ConfigurationError: it never will: QEMU has ended.
+        """
+        try:
+            self.guest(directory).cpus(timeout_s=2.0)
+        except PeerError as err:
+            if not directory.is_running():
+                problem = f"QEMU ended: {_last_words(directory)}"
+                raise ConfigurationError([problem], source=directory.name) from err
+            return False
+        return True
+
     def wait_up(self, directory: VmDirectory, *, limit_s: float = UP_LIMIT_S) -> float:
         """Wait until the guest's daemon answers; seconds that it took.
 
@@ -148,24 +168,12 @@ class LocalVms:
             ConfigurationError: it did not in time, or QEMU ended.
         """
         begun = time.monotonic()
-        guest = GuestDaemon(Address("127.0.0.1", directory.host_port() or 0), directory.file(TOKEN))
-        while True:
-            try:
-                guest.cpus(timeout_s=2.0)
-            except PeerError as err:
-                waited = time.monotonic() - begun
-                if not directory.is_running():
-                    raise ConfigurationError(
-                        [f"QEMU ended: {_last_words(directory)}"], source=directory.name
-                    ) from err
-                if waited > limit_s:
-                    problem = (
-                        f"no answer from its guest in {limit_s:g} s; see {directory.file('console.log')}"
-                    )
-                    raise ConfigurationError([problem], source=directory.name) from err
-                time.sleep(4 * _POLL_S)
-            else:
-                return time.monotonic() - begun
+        while not self.is_up(directory):
+            if time.monotonic() - begun > limit_s:
+                problem = f"no answer from its guest in {limit_s:g} s; see {directory.file(CONSOLE_LOG)}"
+                raise ConfigurationError([problem], source=directory.name)
+            time.sleep(4 * _POLL_S)
+        return time.monotonic() - begun
 
     def stop(self, directory: VmDirectory) -> bool:
         """End its QEMU, by `quit`, SIGTERM, SIGKILL; False if it did not run. Its root is read-only."""

@@ -17,7 +17,7 @@ from app.adapters.embedded_redis import find_redis_server
 from app.adapters.processes import GuardedLauncher, follow_parent
 from app.cli.demo_report import summary_lines
 from app.cli.demo_run import DemoRun, StopRequest
-from app.cli.demo_setup import DemoSetup, prepare
+from app.cli.demo_setup import DemoSetup, prepare, process_specs
 from app.services.process_keeping import ProcessKeeper
 
 GRACE_S = 8.0
@@ -47,10 +47,10 @@ def demo_command(vms: int, seconds: float | None, stop_with_parent: bool) -> int
         follow_parent(signal.SIGTERM)
     server = find_redis_server()
     setup = prepare(vms, os.environ)
-    _log_to(setup.logs / "demo.log")
+    log_to(setup.logs / "demo.log")
     launcher = GuardedLauncher(setup.directory)
     keeper = ProcessKeeper(launcher, SystemClock(), sleep=time.sleep)
-    run = DemoRun(setup, server, keeper, request, limit_s=seconds)
+    run = DemoRun(setup, server, keeper, request, specs=process_specs(setup), limit_s=seconds)
     status = STATUS_MISSING
     try:
         run.watch()
@@ -95,7 +95,7 @@ def tidy(setup: DemoSetup, *, keep_logs: bool) -> None:
             path.unlink(missing_ok=True)
 
 
-def _log_to(path: Path) -> None:
+def log_to(path: Path) -> None:
     """Our own log lines go to a file: the screen is not theirs."""
     handler = logging.FileHandler(path, encoding="utf-8")
     form = "%(asctime)s %(levelname)s %(name)s: %(message)s %(child)s %(end)s"

@@ -67,12 +67,13 @@ class LiveScreen:
 
 
 class PlainLines:
-    """A line per completed resize and per process started again, a line about the whole now and then."""
+    """A line per completed resize, process started again, and note; one about the whole now and then."""
 
     def __init__(self) -> None:
         self._next_progress_s = 0.0
         self._has_said_where = False
         self._restarts: dict[str, int] = {}
+        self._notes: tuple[str, ...] = ()
 
     def show(self, facts: DemoFacts, tally: Tally, completed: Sequence[Completed]) -> None:
         """Print what is new."""
@@ -81,6 +82,10 @@ class PlainLines:
             click.echo(f"Flower {facts.flower_url}   logs {facts.logs}   config.json beside them")
         for done in completed:
             click.echo(completed_line(done, facts.elapsed_s))
+        for note in facts.notes:
+            if note not in self._notes:
+                click.echo(f"{facts.elapsed_s:6.1f}s {printable(note, 200)}")
+        self._notes = tuple(facts.notes)
         for child in facts.children:
             if child.restarts > self._restarts.get(child.name, 0):
                 self._restarts[child.name] = child.restarts

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 from app.adapters.clock import SystemClock
 from app.adapters.embedded_redis import is_answering
 from app.adapters.log_files import bound_logs
 from app.cli.demo_output import Output, choose_output
 from app.cli.demo_report import Tally
-from app.cli.demo_setup import DemoSetup, process_specs, redis_spec
+from app.cli.demo_setup import DemoSetup, redis_spec
 from app.cli.screen import DemoFacts
 from app.config.loading import load_settings
 from app.errors import StoreUnavailable, VmscalerError
+from app.ports.processes import ProcessSpec
 from app.services.fleet_view import FleetView
 from app.services.inspection import Inspection
 from app.services.process_keeping import ProcessKeeper
@@ -50,6 +53,14 @@ class StopRequest:
         self._asked.set()
 
 
+class Companion(Protocol):
+    """Takes part in a run beside the fleet."""
+
+    def notes(self, view: FleetView | None, elapsed_s: float) -> Sequence[str]:
+        """Lines for the screen; called at each look, with what was seen."""
+        ...
+
+
 class DemoRun:
     """One run, from the first process to the moment when all shall stop."""
 
@@ -60,9 +71,18 @@ class DemoRun:
         keeper: ProcessKeeper,
         request: StopRequest,
         *,
+        specs: Sequence[ProcessSpec],
         limit_s: float | None,
+        companion: Companion | None = None,
     ) -> None:
-        """`server`: the Redis program; `limit_s`: when it ends by itself, None for never."""
+        """What is started and shown.
+
+        Args:
+            server: the Redis program.
+            specs: all processes but Redis.
+            limit_s: when it ends by itself; None: never.
+            companion: who has something of its own to do and to show.
+        """
         # Imported here: it reaches every adapter, and `vmscaler demo --help` needs none.
         from app.bootstrap.reading import build_inspection
 
@@ -75,7 +95,8 @@ class DemoRun:
         self._clock = SystemClock()
         self._started = self._clock.monotonic()
         self._inspection: Inspection = build_inspection(load_settings(None, setup.environment))
-        self._waiting = list(process_specs(setup))
+        self._waiting = list(specs)
+        self._companion = companion
 
     @property
     def elapsed_s(self) -> float:
@@ -120,6 +141,7 @@ class DemoRun:
             logs=self.setup.logs,
             elapsed_s=self.elapsed_s,
             limit_s=self.limit_s,
+            notes=() if self._companion is None else self._companion.notes(view, self.elapsed_s),
         )
         output.show(facts, self.tally, completed)
 

@@ -97,8 +97,8 @@ def prepare(vms: int, environ: Mapping[str, str]) -> DemoSetup:
     config, token = directory / "config.json", directory / "sim.token"
     environment = clean_environment(environ) | {"CONFIG_PATH": str(config), "PYTHONUNBUFFERED": "1"}
     setup = DemoSetup(directory, DemoPorts.reserve(), environment, vms)
-    _write_private(token, secrets.token_urlsafe(32))
-    _write_private(config, json.dumps(demo_document(setup, token), indent=2) + "\n")
+    write_private(token, secrets.token_urlsafe(32))
+    write_private(config, json.dumps(demo_document(setup, token), indent=2) + "\n")
     return setup
 
 
@@ -179,10 +179,17 @@ def process_specs(setup: DemoSetup) -> tuple[ProcessSpec, ...]:
         ),
         *("--observe-host", "--host-metrics", metrics),
     )
-    flower = ("flower", "--address=127.0.0.1", f"--port={ports.flower.number}")
     return (
         _spec(setup, "sim", _vmscaler(*sim), MIDDLE),
         _spec(setup, "metrics", _vmscaler("guest", "metrics", "--listen", metrics), MIDDLE),
+        *control_plane_specs(setup),
+    )
+
+
+def control_plane_specs(setup: DemoSetup) -> tuple[ProcessSpec, ...]:
+    """What scales, but Redis: scheduler, workers, beat, Flower."""
+    flower = ("flower", "--address=127.0.0.1", f"--port={setup.ports.flower.number}")
+    return (
         _spec(setup, "scheduler", _vmscaler("scheduler"), MIDDLE),
         *(
             _spec(setup, name, _celery("worker", "-P", "gevent", "-n", f"{name}@%h", "-l", "info"), FIRST)
@@ -212,7 +219,8 @@ def _celery(*arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "celery", "-A", "workers", *arguments)
 
 
-def _write_private(path: Path, text: str) -> None:
+def write_private(path: Path, text: str) -> None:
+    """Write a file that is not there yet and that only its user can read."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)

@@ -35,6 +35,7 @@ class DemoFacts:
         view: None while there is nothing to show; `absence` then says why.
         completed: resizes completed since the start, by kind.
         limit_s: how long the demo runs; None: until it is stopped.
+        notes: lines of its own, such as what guests say of themselves.
     """
 
     view: FleetView | None
@@ -45,6 +46,7 @@ class DemoFacts:
     logs: Path
     elapsed_s: float
     limit_s: float | None
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ def _head(facts: DemoFacts, width: int) -> list[Text]:
         lines += [_counters(facts.view), _workers(facts.view)]
     lines += _children(facts.children, width)
     lines.append(Text.assemble(("Flower ", "dim"), facts.flower_url, ("   logs ", "dim"), str(facts.logs)))
+    lines += [Text(printable(note, 200), style="magenta") for note in facts.notes]
     if facts.view is not None and facts.view.problems:
         first, *rest = facts.view.problems
         more = f" (and {len(rest)} more: vmscaler status)" if rest else ""

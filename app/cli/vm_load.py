@@ -72,15 +72,11 @@ def load_command(
 
 
 def _guest(state: Path | None, name: str) -> GuestDaemon:
-    from app.adapters.qemu_directory import TOKEN
-    from app.adapters.qemu_guest import GuestDaemon
-    from app.ports.vm import Address
-
-    directory = local_vms(state).find(name)
-    port = directory.host_port()
-    if port is None or not directory.is_running():
+    vms = local_vms(state)
+    directory = vms.find(name)
+    if directory.host_port() is None or not directory.is_running():
         raise UsageError(f"{directory.name} is not running")
-    return GuestDaemon(Address("127.0.0.1", port), directory.file(TOKEN))
+    return vms.guest(directory)
 
 
 def _told(load: GuestLoad) -> str:

@@ -21,7 +21,7 @@ MAX_MILLI_CPU = 64_000
 MAX_BYTES = 1 << 40
 MAX_SECONDS = 86_400
 DEFAULT_RATE = 12 * 1024 * 1024
-"""Bytes a second by which memory grows: slow enough for more to be plugged before the guest runs out."""
+"""Bytes a second; slow enough for more memory to be plugged before the guest runs out."""
 _END_LIMIT_S = 5.0
 
 

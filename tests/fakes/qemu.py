@@ -167,7 +167,10 @@ def _guest_of(machine: FakeMachine) -> type[BaseHTTPRequestHandler]:
                 text = (
                     f"# x\nnode_memory_MemTotal_bytes {total}\n"
                     f"node_memory_MemAvailable_bytes {max(total - machine.used, 0)}\nnode_load1 0.5\n"
+                    f"node_vmstat_oom_kill {machine.oom_kills}\n"
                 )
+                if machine.oom_age_s is not None:
+                    text += f"vmscaler_guest_oom_kill_age_seconds {machine.oom_age_s}\n"
                 self._reply(200, text.encode())
             else:
                 self._reply_cpus()

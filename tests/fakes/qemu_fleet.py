@@ -14,9 +14,11 @@ from app.ports.store import FencingToken
 from app.ports.vm import VirtualMachine, VmKey
 from tests.fakes.qemu import FakeQemu
 
+OOM_HOLD_S = 30.0
+
 
 def _platform(file: Path) -> QemuPlatform:
-    return QemuPlatform(QemuInventory(file, None), look_every_s=0.5, look_limit_s=4.0)
+    return QemuPlatform(QemuInventory(file, None), look_every_s=0.5, look_limit_s=4.0, oom_hold_s=OOM_HOLD_S)
 
 
 class QemuFleet:

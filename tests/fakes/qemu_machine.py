@@ -27,6 +27,8 @@ class FakeMachine:
         resists_below: memory in bytes below which the guest gives nothing back.
         token: what the guest's daemon asks for.
         used: bytes that the guest has in use.
+        oom_kills: what its kernel has killed for want of memory.
+        oom_age_s: seconds since the last of them, as our daemon tells it; None: it tells none.
         watchers: called after each command, with its name and arguments.
     """
 
@@ -38,6 +40,8 @@ class FakeMachine:
         self.used = 100 * MIB
         self.kernel = 40 * MIB
         self.resists_below = 0
+        self.oom_kills = 0
+        self.oom_age_s: float | None = None
         self.status, self.migration = "running", ""
         self.is_applying = True
         self.is_kvm = self.is_refusing = False
@@ -65,9 +69,10 @@ class FakeMachine:
                 self.size = min(self.size, max(self.requested, self.resists_below - self.base))
 
     def reboot(self) -> None:
-        """The guest starts anew in the same QEMU: one CPU, memory plugged again."""
+        """The guest starts anew in the same QEMU: one CPU, memory plugged again, nothing killed yet."""
         with self.lock:
             self.online = 1
+            self.oom_kills, self.oom_age_s = 0, None
 
     def set_online(self, wanted: int) -> None:
         """What the daemon's `/cpus` does."""
