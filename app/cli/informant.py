@@ -38,6 +38,10 @@ _cpu = click.option(
 _memory = click.option("--memory", type=MemoryType(), required=True, help="The whole size: 4Gi, bytes.")
 
 
+GRACE_S = 20.0
+"""For unregistering, from the first signal on."""
+
+
 @click.group("informant")
 def informant_group() -> None:
     """Ask the informant in a VM, at http://HOST:10301.
@@ -83,7 +87,7 @@ def register_command(
     from app.cli.informant_session import run_session
 
     stop = threading.Event()
-    on_termination(stop.set)
+    on_termination(stop.set, GRACE_S)
     return run_session(url, listening, str(agent_id or uuid.uuid4()), asking, stop, stay_s)
 
 

@@ -27,7 +27,7 @@ _MAX_NAMES = 1_000
 
 
 class ControlInterface:
-    """Answers requests; every route but `/healthz` needs the token, if there is one."""
+    """Answers requests; every route but `/healthz` and `/readyz` needs the token, if there is one."""
 
     def __init__(self, fleet: Fleet, *, host: str, access: Access, observed: HostVm | None) -> None:
         """`host`: where the VMs' servers listen; `observed`: this machine, shown beside the fleet."""
@@ -38,7 +38,7 @@ class ControlInterface:
 
     async def handle(self, request: Request) -> Response | Upgrade:
         """The handler for `app.guest.server.Server`."""
-        is_health = request.path == "/healthz"
+        is_health = request.path in ("/healthz", "/readyz")
         refusal = self._access.refusal(request, is_protected=not is_health)
         if refusal is not None:
             return _error(refusal.status, refusal.body.decode().strip())

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
-import signal
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from app.adapters.ending import end_within
 from app.adapters.journal_file import JournalFile
 from app.errors import ConfigurationError
 from app.fleet.control import ControlInterface
@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 VM_HOST = "127.0.0.1"
 """Where the VMs' servers listen, whatever is asked of their callers."""
+GRACE_S = 20.0
+"""For its end, from the first signal on."""
 SAVE_EVERY_S = 0.5
 """Least time between two writes of the state file."""
 SAVE_AGE_EVERY = 20
@@ -85,8 +87,7 @@ async def run_fleet(options: FleetOptions, *, announce: Callable[[str], None]) -
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    end_within(GRACE_S, lambda: loop.call_soon_threadsafe(stop.set))
     _raise_file_limit(options.vms)
     process = _Process(options)
     try:

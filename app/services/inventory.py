@@ -29,6 +29,7 @@ class Inventory:
         unreadable: what is wrong with VMs that are there, but can't be read, by name.
         is_ready: a whole list has been read once.
         problem: why nothing new is known, "" while all is well.
+        turns: questions to the platform that have ended, with or without an answer.
         answers: of the platform so far; while this stands still, what is known grows old.
 
     Args:
@@ -56,6 +57,7 @@ class Inventory:
         self.unreadable: dict[str, str] = {}
         self.is_ready = False
         self.problem = ""
+        self.turns = 0
         self.answers = 0
 
     def run(self, stop: Signal) -> None:
@@ -65,6 +67,7 @@ class Inventory:
             try:
                 change = self._platform.changes(self._cursor, wait_s=WATCH_WAIT_S)
             except PeerError as err:
+                self.turns += 1
                 self._say(str(err))
                 if isinstance(err, PeerRefused):
                     # What can't be read from here on may be readable from the beginning.
@@ -72,6 +75,7 @@ class Inventory:
                 stop.wait(pause * (0.8 + 0.4 * self._spread))
                 pause = min(pause * 2, MAX_BACKOFF_S)
                 continue
+            self.turns += 1
             self._say("")
             pause = 0.25
             self.take(change)

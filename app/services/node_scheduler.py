@@ -20,8 +20,12 @@ from app.ports.platform import Platform
 from app.ports.runtime import Clock, Signal
 from app.ports.vm import VirtualMachine, VmKey
 from app.services.inventory import Inventory
+from app.services.pulse import Pulse
 
 logger = logging.getLogger(__name__)
+
+STUCK_AFTER_S = 60.0
+"""A question to the platform is open for 5 s, and may take its time limits beside."""
 
 
 class NodeScheduler:
@@ -30,6 +34,7 @@ class NodeScheduler:
     Attributes:
         grants: requests that were granted, in part or whole.
         refusals: requests that were not, by kind.
+        pulse: whether the platform is still followed.
 
     Args:
         capacities: by node, what VMs may have of it: its total minus what the system keeps.
@@ -38,6 +43,7 @@ class NodeScheduler:
     def __init__(self, platform: Platform, clock: Clock, capacities: Mapping[str, Amount]) -> None:
         self._clock = clock
         self._inventory = Inventory(platform, self._updated, self._removed, lambda: None, spread=0.5)
+        self.pulse = Pulse(lambda: self._inventory.turns, clock, STUCK_AFTER_S, "what follows the platform")
         self._books = Reservations(dict(capacities))
         self._fences = BucketFences()
         # Guards the books and the fences: a request is one step, whatever serves it. No I/O is done under it.

@@ -18,8 +18,8 @@ from app.web.replies import Reply, text_reply
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-HEALTH_PATH = "/healthz"
-"""Asked by probes, which carry no token; it tells nothing but whether we are well."""
+HEALTH_PATHS = ("/healthz", "/readyz")
+"""Asked by probes, which carry no token; they tell nothing but whether we are well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Protection:
 
     Attributes:
         callers: None lets everyone in.
-        token: the bearer token that is asked for everywhere but at `/healthz`; None: none is.
+        token: the bearer token that is asked for everywhere but at `HEALTH_PATHS`; None: none is.
         tls: None: plain HTTP.
         own_tokens: pages that ask for tokens of their own, and not for this one.
     """
@@ -58,7 +58,7 @@ class Protection:
         if self.callers is not None and not self.callers.has(environ.get("REMOTE_ADDR", "")):
             return text_reply(HTTPStatus.FORBIDDEN, "this address may not call")
         path = environ.get("PATH_INFO")
-        if self.token is None or path == HEALTH_PATH or path in self.own_tokens:
+        if self.token is None or path in HEALTH_PATHS or path in self.own_tokens:
             return None
         if is_bearer(environ.get("HTTP_AUTHORIZATION", ""), self.token):
             return None

@@ -2,7 +2,8 @@
 
 POST /         a request for a permit; 400, 404 and 409 (an older token) with a text
 GET /          its whole state as JSON
-GET /healthz   200 once the platform's VMs are known, 503 before
+GET /healthz   200 as long as the platform is followed, 503 once that has come to a stop
+GET /readyz    200 once the platform's VMs are known and while it answers, 503 else
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from app.core.permits import Amount, Grant, Refusal, RefusalKind, Wish
 from app.core.resources import Resources, resources
 from app.errors import InvalidInput
 from app.ports.sender import readable
+from app.protocols.printable import printable
 from app.protocols.scheduler import (
     MAX_BODY_BYTES,
     PermitRequest,
@@ -25,6 +27,7 @@ from app.protocols.scheduler import (
 )
 from app.protocols.scheduler import Amount as WireAmount
 from app.services.node_scheduler import NodeScheduler
+from app.web.ready import pulse_reply, ready_reply
 from app.web.replies import Reply, json_reply, read_body, text_reply
 
 if TYPE_CHECKING:
@@ -90,11 +93,11 @@ class SchedulerApplication:
                 return self._permit(environ)
             case "GET", "/":
                 return json_reply(self._scheduler.dump())
-            case "GET", "/healthz" if self._scheduler.is_ready:
-                return text_reply(HTTPStatus.OK, "ok")
             case "GET", "/healthz":
-                return self._not_ready()
-            case _, "/" | "/healthz":
+                return pulse_reply(self._scheduler.pulse, {"vms": self._scheduler.vm_count})
+            case "GET", "/readyz":
+                return ready_reply(self._reasons())
+            case _, "/" | "/healthz" | "/readyz":
                 allow = "GET, POST" if path == "/" else "GET"
                 return Reply(HTTPStatus.METHOD_NOT_ALLOWED, b"method not allowed", allow=allow)
             case _:
@@ -136,9 +139,13 @@ class SchedulerApplication:
         return Reply(HTTPStatus.OK, body, "application/json")
 
     def _not_ready(self) -> Reply:
-        problem = self._scheduler.problem
-        text = "the platform's VMs are not known yet" + (f": {problem}" if problem else "")
-        return text_reply(HTTPStatus.SERVICE_UNAVAILABLE, text)
+        return text_reply(HTTPStatus.SERVICE_UNAVAILABLE, self._reasons()[0])
+
+    def _reasons(self) -> list[str]:
+        problem = printable(self._scheduler.problem)
+        if not self._scheduler.is_ready:
+            return ["the platform's VMs are not known yet" + (f": {problem}" if problem else "")]
+        return [f"the platform gives no answer: {problem}"] if problem else []
 
 
 def _wish(request: PermitRequest, slot_bytes: int, token: int | None) -> Wish:

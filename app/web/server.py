@@ -45,7 +45,10 @@ def on_termination(end: Callable[[], None], grace_s: float) -> None:
 
     A second signal ends the process at once.
     """
-    end_within(grace_s, lambda: gevent.spawn(end))
+    # Wakes the loop at once, and keeps it waiting where there is nothing else to wait for.
+    watcher = gevent.get_hub().loop.async_()
+    watcher.start(lambda: gevent.spawn(end))
+    end_within(grace_s, watcher.send)
 
 
 def on_hang_up(reload: Callable[[], None]) -> None:
