@@ -15,7 +15,7 @@ from app.core.model import CoreVm
 from app.core.resources import MilliCpu, Resources, Slots
 from app.errors import UsageError
 from app.ports.store import Intent
-from app.services.wording import bytes_text, cpu_text, size_text, until_text
+from app.services.wording import bytes_text, cpu_text, moment_text, size_text
 
 KIND = "resize"
 """The kind of intent that holds a fixed size; its value is `FixedSize.value`."""
@@ -86,8 +86,8 @@ def fixed_text(intents: Mapping[str, Intent], now: int) -> str:
 
 
 def hand_text(fixed: FixedSize, author: str, reason: str, until_ms: int | None, now: int) -> str:
-    """`2.5 CPU, 10 GiB by ada@ops until 14:05:10 UTC (in 8 s): reason`."""
-    until = "until it is cleared" if until_ms is None else until_text(until_ms, now)
+    """`2.5 CPU, 10 GiB by ada@ops until 14:05:10 UTC: reason`; no "in 8 s": the trail keeps it."""
+    until = "until it is cleared" if until_ms is None else f"until {moment_text(until_ms, now)} UTC"
     return f"{fixed.text()} by {author} {until}" + (f": {reason}" if reason else "")
 
 
