@@ -23,6 +23,8 @@ from app.services.announcing import Announcement
 VMS = 40
 LONGEST_S = 60.0
 BUDGET_S = 0.1
+LOG_CHARACTERS = 4000
+"""Of the worker's log, shown when the measurement has failed."""
 
 
 def measure_upscales(count: int = VMS) -> None:
@@ -59,7 +61,10 @@ def measure_upscales(count: int = VMS) -> None:
             peer.wait()
             announcing.join()
             redis.stop()
-    _report(found, count)
+        _report(found, count)
+        if any(len(seconds) < count // 2 for seconds in found.values()):
+            log = (directory / "worker.log").read_text("utf-8", "replace")
+            raise SystemExit(f"not all VMs were heard; the worker's log ends with:\n{log[-LOG_CHARACTERS:]}")
 
 
 def _announce(config: Path, url: str, stop: threading.Event) -> None:
