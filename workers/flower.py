@@ -18,7 +18,7 @@ from app.cluster.ring import BucketSet
 from app.config.flower_section import FlowerSettings, is_loopback
 from app.errors import ConfigurationError
 
-TASK_COLUMNS = "name,kwargs,state,received,started,runtime,worker"
+TASK_COLUMNS = "name,kwargs,state,received,runtime,worker"
 """`kwargs` is what a scaling task says of itself: VM, from, to and why."""
 
 _OPEN_API = "FLOWER_UNAUTHENTICATED_API"
