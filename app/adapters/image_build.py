@@ -25,6 +25,8 @@ FORMAT = 1
 KERNEL, INITRAMFS, ROOT, MANIFEST = "vmlinuz", "initrd.img", "root.ext4", "image.json"
 CURRENT = "current"
 """A link to the image that new VMs get."""
+BUILDING = ".building-"
+"""What directories are called that are being built, or being removed."""
 
 _UUID = "0b1e55ed-0000-4000-8000-766d7363616c"
 _SPARE_BYTES = 8 * 1024 * 1024
@@ -81,7 +83,7 @@ def build_image(images: Path, cache: Path, *, is_forced: bool = False) -> Image:
     place = images / key[:16]
     is_new = is_forced or _read(place) is None
     if is_new:
-        with tempfile.TemporaryDirectory(prefix=".building-", dir=images) as work:
+        with tempfile.TemporaryDirectory(prefix=BUILDING, dir=images) as work:
             _build(Path(work), packages, kernel_name)
             built = Path(work) / "image"
             shutil.rmtree(place, ignore_errors=True)
