@@ -68,9 +68,9 @@ class AnnouncingScheduler(RedBeatScheduler):  # type: ignore[misc]
         settings = app.vmscaler_settings
         self._reloading = build_reloading(settings, settings.env.config_path, partial(log_anew, app))
         self.is_reload_asked = False
+        self.health = BeatHealth(settings)
         super().__init__(app, **kwargs)
         agent_id = str(uuid.uuid4())
-        self.health = BeatHealth(settings)
         facts = {
             "kind": "beat",
             "name": "beat",
