@@ -6,8 +6,10 @@ Compose Specification that it uses.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +20,7 @@ import yaml
 from celery.bin.celery import celery as celery_group
 
 from app.cli.root import root
+from app.config.flower_section import FlowerSettings
 from app.config.loading import load_settings
 from app.guest.main import listen_address
 
@@ -66,6 +69,8 @@ _SERVICE = {
         "stop_grace_period": _DURATION,
         "ports": _TEXTS,
         "volumes": _TEXTS,
+        "secrets": _TEXTS,
+        "environment": {"type": "object", "additionalProperties": {"type": "string"}},
         "depends_on": {"type": "object", "additionalProperties": _DEPENDENCY},
         "healthcheck": _HEALTH,
     },
@@ -83,6 +88,15 @@ COMPOSE_SHAPE = {
             "patternProperties": {"^[a-zA-Z0-9._-]+$": _SERVICE},
         },
         "volumes": {"type": "object"},
+        "secrets": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["file"],
+                "properties": {"file": {"type": "string"}},
+            },
+        },
     },
 }
 
@@ -197,3 +211,43 @@ def test_the_example_configuration_is_valid_and_fits_the_commands() -> None:
     settings = load_settings(str(ROOT / "compose" / "vmscaler.example.yaml"), {})
     assert settings.platform.kind == "sim"
     assert [node.name for node in settings.node_scheduler.nodes] == ["sim-node-1", "sim-node-2"]
+
+
+def test_each_service_logs_into_redis_as_the_user_of_its_role(tmp_path: Path) -> None:
+    document = yaml.safe_load((ROOT / "compose" / "compose.yaml").read_text())
+    made = subprocess.run(
+        [ROOT / "compose" / "make-secrets", tmp_path], capture_output=True, text=True, check=True
+    )
+    assert {name: {"file": f"secrets/{name}"} for name in document["secrets"]} == document["secrets"]
+    assert {path.name for path in tmp_path.iterdir()} >= document["secrets"].keys()
+    for name, service in document["services"].items():
+        assert set(service.get("secrets", [])) <= document["secrets"].keys()
+        environment = service.get("environment")
+        if environment is None:
+            continue
+        role = name.rstrip("12")
+        settings = load_settings(str(ROOT / "compose" / "vmscaler.example.yaml"), environment)
+        assert settings.redis.url.parts.username == role
+        assert settings.redis.password_file == f"/run/secrets/redis-{role}"
+        assert f"redis-{role}" in service["secrets"]
+    assert "redis-worker" not in made.stdout
+
+
+def test_secrets_are_made_once_and_redis_knows_them_by_their_hashes_only(tmp_path: Path) -> None:
+    target = tmp_path / "secrets"
+    for _ in range(2):
+        subprocess.run([ROOT / "compose" / "make-secrets", target], capture_output=True, check=True)
+    password = (target / "redis-worker").read_text().strip()
+    users = (target / "redis-users").read_text()
+    (target / "redis-beat").unlink()
+    subprocess.run([ROOT / "compose" / "make-secrets", target], capture_output=True, check=True)
+    again = (target / "redis-users").read_text()
+    assert len(password) == 48
+    assert password not in users
+    assert hashlib.sha256(password.encode()).hexdigest() in users
+    changed = [
+        old.split()[1] for old, new in zip(users.splitlines(), again.splitlines(), strict=True) if old != new
+    ]
+    assert changed == ["beat"]
+    assert target.stat().st_mode & 0o777 == 0o700
+    assert FlowerSettings.model_validate({"authFile": str(target / "flower-logins")}).logins()
