@@ -34,10 +34,14 @@ from app.services.usage_events import UsageEvents
 logger = logging.getLogger(__name__)
 
 METERS_A_STEP = 250
-"""Meters in one call of the script; larger calls hold Redis up."""
+"""Meters in one call of the script; more would hold up Redis, and this process between two calls."""
 
 MAX_ENDED = 10_000
 """Meters of VMs that are gone and can't be told of yet; the oldest are dropped beyond that, and counted."""
+
+
+EventPair = tuple[bytes, bytes]
+"""The two events of a window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,14 @@ class Seen:
 
     cpus: Mapping[MeterId, int | None]
     unreadable: Collection[str] = ()
+
+    def knows(self, identity: MeterId) -> bool:
+        """Whether it was seen, or seen to be gone."""
+        return identity in self.cpus or identity.key not in self.unreadable
+
+    def lacks(self, identity: MeterId) -> bool:
+        """Whether it was seen to be gone."""
+        return identity not in self.cpus and identity.key not in self.unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +111,10 @@ class BucketMeters:
         self._journal = journal
         self._meters: dict[MeterId, Meter] = {}
         self._noted_mono: dict[MeterId, int] = {}
-        self._changed: dict[MeterId, Slice | None] = {}
         self._pending: deque[BillingStep] = deque()
         self._step = 0
         self._is_loaded = False
+        self._loads = 0
         self.waiting: dict[str, int] = dict.fromkeys(rules.sinks, 0)
         self.left_alone: set[MeterId] = set()
         self.dropped = 0
@@ -127,7 +139,7 @@ class BucketMeters:
             self._take(self._store.load(self._bucket, self._rules.sinks))
 
     def advance(self, moment: Moment, seen: Seen | None, events: UsageEvents | None) -> None:
-        """Note what was seen, and end the windows; then settle. Call `settle` before.
+        """Note what was seen, and end the windows, step by step. Call `settle` before.
 
         Args:
             seen: None: nothing new is known, so nothing is noted.
@@ -135,126 +147,136 @@ class BucketMeters:
 
         Raises:
             OwnershipLost: the bucket has a newer owner.
-            StoreUnavailable: what was noted is kept for the next `settle`.
+            StoreUnavailable: what was noted is kept for the next `settle`; the rest waits for the next turn.
         """
-        if seen is not None:
-            self._note_all(moment, seen)
-        made: dict[MeterId, dict[str, tuple[bytes, bytes]]] = {}
-        gone: list[MeterId] = []
         if events is not None:
             self._ask_for_room()
-            made = self._close_all(events)
-            if seen is not None:
-                gone = self._ended(seen)
-        self._plan(made, gone)
-        self.settle()
+        listed = () if seen is None else seen.cpus
+        everything = list(dict.fromkeys([*listed, *self._meters]))
+        loads = self._loads
+        for start in range(0, len(everything), METERS_A_STEP):
+            part = everything[start : start + METERS_A_STEP]
+            changed = {} if seen is None else self._note_part(part, moment, seen)
+            made = {} if events is None else self._close_part(part, events, changed)
+            gone = self._ended(part, seen) if events is not None and seen is not None else []
+            if changed or gone:
+                self._plan(changed, made, gone)
+                self.settle()
+            if self._loads != loads:
+                return
+        if events is not None and seen is not None:
+            self._drop_surplus(seen)
 
     # --- noting -------------------------------------------------------------------------------------------
 
-    def _note_all(self, moment: Moment, seen: Seen) -> None:
-        for identity, cpu in seen.cpus.items():
+    def _note_part(self, part: Sequence[MeterId], moment: Moment, seen: Seen) -> dict[MeterId, Slice | None]:
+        changed: dict[MeterId, Slice | None] = {}
+        for identity in part:
             if identity in self.left_alone:
                 continue
-            meter = self._meters.get(identity)
-            if meter is None:
-                if cpu is not None:
-                    self._put(identity, None, begin_meter(moment.wall_ms, cpu, self._rules.sinks), moment)
-            elif cpu is not None or meter.noted is not None:
-                self._note(identity, meter, cpu, moment)
-        for identity, meter in self._meters.items():
-            is_gone = identity not in seen.cpus and identity.key not in seen.unreadable
-            if is_gone and meter.noted is not None:
-                self._note(identity, meter, None, moment)
+            before, cpu = self._meters.get(identity), seen.cpus.get(identity)
+            if before is None:
+                if cpu is None:
+                    continue
+                after = begin_meter(moment.wall_ms, cpu, self._rules.sinks)
+            elif (cpu is None and before.noted is None) or not seen.knows(identity):
+                continue
+            else:
+                after = self._noted(identity, before, cpu, moment)
+            self._meters[identity] = after
+            self._noted_mono[identity] = moment.mono_ms
+            changed[identity] = slice_between(before or after, after)
+        return changed
 
-    def _note(self, identity: MeterId, meter: Meter, cpu: int | None, moment: Moment) -> None:
+    def _noted(self, identity: MeterId, meter: Meter, cpu: int | None, moment: Moment) -> Meter:
         noted_mono = self._noted_mono.get(identity)
         # What an earlier owner noted last is known by its wall clock only.
         elapsed_ms = moment.wall_ms - meter.at_ms if noted_mono is None else moment.mono_ms - noted_mono
-        after = note(
+        return note(
             meter, cpu, elapsed_ms=elapsed_ms, now_ms=moment.wall_ms, max_gap_ms=self._rules.max_gap_ms
         )
-        self._put(identity, meter, after, moment)
-
-    def _put(self, identity: MeterId, before: Meter | None, after: Meter, moment: Moment) -> None:
-        self._meters[identity] = after
-        self._noted_mono[identity] = moment.mono_ms
-        self._changed[identity] = slice_between(before or after, after)
 
     # --- windows ------------------------------------------------------------------------------------------
 
     def _ask_for_room(self) -> None:
         """A full outbox may have been emptied since the last step; a step without anything in it tells."""
         if any(length >= self._rules.max_waiting for length in self.waiting.values()):
-            self._step += 1
-            self._write_journal({})
-            self._pending.append(BillingStep(self._step))
+            self._plan({}, {}, [])
             self.settle()
 
-    def _close_all(self, events: UsageEvents) -> dict[MeterId, dict[str, tuple[bytes, bytes]]]:
+    def _close_part(
+        self, part: Sequence[MeterId], events: UsageEvents, changed: dict[MeterId, Slice | None]
+    ) -> dict[MeterId, dict[str, EventPair]]:
         """End each window whose sink has room; the two events of each meter and sink."""
         open_sinks = [name for name, length in self.waiting.items() if length < self._rules.max_waiting]
         closed: dict[tuple[MeterId, Usage], list[str]] = {}
-        for identity in list(self._meters):
+        for identity in part:
+            if identity not in self._meters:
+                continue
             for sink in open_sinks:
                 before = self._meters[identity]
                 after, usage = close_window(before, sink)
                 if after is not before:
                     self._meters[identity] = after
-                    self._changed.setdefault(identity, None)
+                    changed.setdefault(identity, None)
                 if usage is not None:
                     closed.setdefault((identity, usage), []).append(sink)
-        made: dict[MeterId, dict[str, tuple[bytes, bytes]]] = {}
+        made: dict[MeterId, dict[str, EventPair]] = {}
         encoded = events.make([(identity.endpoint_id, usage) for identity, usage in closed])
         for ((identity, _), sinks), pair in zip(closed.items(), encoded, strict=True):
             made.setdefault(identity, {}).update(dict.fromkeys(sinks, pair))
         return made
 
-    def _ended(self, seen: Seen) -> list[MeterId]:
+    def _ended(self, part: Iterable[MeterId], seen: Seen) -> list[MeterId]:
         """Meters that are not needed any more: their VM is gone, and all sinks are told."""
-        ended = [
+        return [
             identity
-            for identity in self._meters
-            if identity not in seen.cpus and identity.key not in seen.unreadable
+            for identity in part
+            if identity in self._meters and seen.lacks(identity) and is_all_told(self._meters[identity])
         ]
-        told = [identity for identity in ended if is_all_told(self._meters[identity])]
-        untold = sorted(set(ended) - set(told), key=lambda identity: self._meters[identity].at_ms)
-        surplus = untold[: max(len(untold) - MAX_ENDED, 0)]
-        if surplus:
-            self.dropped += len(surplus)
-            logger.error(
-                "usage of VMs that are gone dropped: no room for its events",
-                extra={"bucket": self._bucket, "meters": len(surplus)},
-            )
-        return told + surplus
+
+    def _drop_surplus(self, seen: Seen) -> None:
+        """Of VMs that are gone and whose events find no room, the oldest beyond `MAX_ENDED`."""
+        ended = [identity for identity in self._meters if seen.lacks(identity)]
+        if len(ended) <= MAX_ENDED:
+            return
+        ended.sort(key=lambda identity: self._meters[identity].at_ms)
+        surplus = ended[: min(len(ended) - MAX_ENDED, METERS_A_STEP)]
+        self.dropped += len(surplus)
+        logger.error(
+            "usage of VMs that are gone dropped: no room for its events",
+            extra={"bucket": self._bucket, "meters": len(surplus)},
+        )
+        self._plan({}, {}, surplus)
+        self.settle()
 
     # --- steps --------------------------------------------------------------------------------------------
 
     def _plan(
-        self, made: Mapping[MeterId, Mapping[str, tuple[bytes, bytes]]], gone: Sequence[MeterId]
+        self,
+        changed: Mapping[MeterId, Slice | None],
+        made: Mapping[MeterId, Mapping[str, EventPair]],
+        gone: Sequence[MeterId],
     ) -> None:
-        """Put what has changed into steps; a meter and its events are in one."""
+        """Make a step of what has changed: a meter and its events are in one. Nothing: an empty one."""
+        self._step += 1
+        self._write_journal(changed)
         away = set(gone)
-        slices, self._changed = dict.fromkeys(gone) | self._changed, {}
-        changed = list(slices)
-        for start in range(0, len(changed), METERS_A_STEP):
-            part = changed[start : start + METERS_A_STEP]
-            self._step += 1
-            self._write_journal({identity: slices[identity] for identity in part})
-            self._pending.append(
-                BillingStep(
-                    number=self._step,
-                    meters={
-                        id_field(identity): encode_meter(self._meters[identity])
-                        for identity in part
-                        if identity not in away
-                    },
-                    gone=[id_field(identity) for identity in part if identity in away],
-                    events={
-                        sink: [event for identity in part for event in made.get(identity, {}).get(sink, ())]
-                        for sink in self._rules.sinks
-                    },
-                )
+        self._pending.append(
+            BillingStep(
+                number=self._step,
+                meters={
+                    id_field(identity): encode_meter(self._meters[identity])
+                    for identity in changed
+                    if identity not in away
+                },
+                gone=[id_field(identity) for identity in gone],
+                events={
+                    sink: [event for pairs in made.values() for event in pairs.get(sink, ())]
+                    for sink in self._rules.sinks
+                },
             )
+        )
         for identity in gone:
             del self._meters[identity]
             self._noted_mono.pop(identity, None)
@@ -270,7 +292,7 @@ class BucketMeters:
                 self._journal.write(**step, **identity._asdict(), **part._asdict())
 
     def _take(self, stored: StoredMeters) -> None:
-        self._meters, self._noted_mono, self._changed, self.left_alone = {}, {}, {}, set()
+        self._meters, self._noted_mono, self.left_alone = {}, {}, set()
         for identity, raw in _identified(stored.meters.items()):
             try:
                 meter = decode_meter(raw, identity)
@@ -285,6 +307,7 @@ class BucketMeters:
         self._step = stored.step
         self.waiting = dict(stored.waiting)
         self._is_loaded = True
+        self._loads += 1
 
 
 def _identified(fields: Iterable[tuple[str, bytes]]) -> Iterable[tuple[MeterId, bytes]]:

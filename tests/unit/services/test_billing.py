@@ -9,10 +9,13 @@ import pytest
 from app.errors import PeerRefused, PeerTimedOut
 from app.metering.meter import MeterId, Usage
 from app.metering.stored import id_field
+from app.ports.store import FencingToken
 from app.services.billing import Billing
+from app.services.bucket_meters import MAX_ENDED, BucketMeters, MeterRules, Moment, Seen
 from app.services.usage_events import MetricNames, UsageEvents
 from tests.billing_judge import billed, out_of_order
 from tests.billing_world import ACTIVE, CPU, BillingWorld, NeverStopped
+from tests.fakes.billing import MemoryBilling
 from tests.fakes.clock import FakeClock
 from tests.service_builders import BUCKET
 
@@ -160,7 +163,7 @@ def test_a_full_outbox_of_vms_that_are_all_gone_is_emptied_in_the_end() -> None:
 
 
 def test_meters_of_hundreds_of_vms_go_in_several_steps() -> None:
-    world = BillingWorld(max_batch=500)
+    world = BillingWorld(max_batch=500, max_waiting=5_000)
     for number in range(600):
         world.put_vm(f"vm-{number}", cpu=1_000, endpoint=f"ep-{number}")
     world.collect()
@@ -171,6 +174,21 @@ def test_meters_of_hundreds_of_vms_go_in_several_steps() -> None:
         (f"ep-{number}", metric): 24 for number in range(600) for metric in (CPU, ACTIVE)
     }
     assert [len(events) for _, events in world.sinks[0].batches] == [500, 500, 200]
+
+
+def test_of_vms_that_are_gone_and_find_no_room_a_bounded_number_is_kept_and_the_rest_counted() -> None:
+    rules = MeterRules(("http",), max_gap_ms=45_000, max_waiting=0)
+    meters = BucketMeters(BUCKET, FencingToken(1), store := MemoryBilling(), rules)
+    events = UsageEvents(FakeClock(), "host", MetricNames(CPU, ACTIVE))
+    vms = [MeterId(f"ns/{number}", "uid", "ep") for number in range(MAX_ENDED + 3)]
+    meters.settle()
+    meters.advance(Moment(1_000, 1_000), Seen(dict.fromkeys(vms, 1_000)), None)
+    meters.advance(Moment(1_500, 1_500), Seen(dict.fromkeys(vms[3:], 1_000)), None)
+    meters.advance(Moment(2_000, 2_000), Seen(dict.fromkeys(vms, 1_000)), None)
+    meters.advance(Moment(3_000, 3_000), Seen(dict.fromkeys(vms[2:], 1_000)), None)
+    meters.advance(Moment(4_000, 4_000), Seen(dict.fromkeys(vms, 1_000)), None)
+    meters.advance(Moment(5_000, 5_000), Seen({}), events)
+    assert (meters.dropped, len(store.meters[BUCKET])) == (3, MAX_ENDED)
 
 
 def test_a_redis_that_lost_the_last_step_is_read_again_and_the_step_is_counted_again() -> None:
