@@ -31,7 +31,7 @@ class Limits:
     Attributes:
         connections: open at once; the next one is closed unanswered.
         request_s: from a request's first byte to the end of its body.
-        idle_s: between two requests.
+        idle_s: between two requests; a new connection has the shorter of both for its first byte.
         respond_s: for the handler, long polls included.
         write_s: for the peer to take an answer or a message.
         handshake_s: for a client's part of the TLS handshake; others are served meanwhile.
@@ -182,13 +182,14 @@ class _Connection:
         peer = writer.get_extra_info("peername")
         self._peer = str(peer[0]) if isinstance(peer, tuple) else "local"
         self.raw_headers: list[tuple[bytes, bytes]] = []
+        self._silence_s = min(limits.request_s, limits.idle_s)
 
     async def wait_for_request(self) -> bool:
         """Wait for the first byte of the next request; False at the end of the connection."""
         if self._h11.trailing_data[0]:
             return True
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._limits.idle_s):
+            async with asyncio.timeout(self._silence_s):
                 data = await self.reader.read(READ_BYTES)
                 self._h11.receive_data(data)
                 return bool(data)
@@ -198,6 +199,7 @@ class _Connection:
         """Raises TimeoutError or h11.RemoteProtocolError (413, 431 and 400 as its hint)."""
         body = bytearray()
         head: h11.Request | None = None
+        self._silence_s = self._limits.idle_s
         async with asyncio.timeout(self._limits.request_s):
             while True:
                 event = self._h11.next_event()

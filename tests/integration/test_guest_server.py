@@ -129,6 +129,19 @@ def test_a_request_that_drips_is_cut_off(running: _Running) -> None:
         assert left == b""
 
 
+def test_a_connection_that_never_says_anything_ends_sooner_than_one_between_two_requests(
+    running: _Running,
+) -> None:
+    request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    with running.raw() as kept:
+        kept.sendall(request)
+        assert kept.recv(4096).startswith(b"HTTP/1.1 200")
+        with running.raw() as silent:
+            assert silent.recv(1) == b""
+        kept.sendall(request)
+        assert kept.recv(4096).startswith(b"HTTP/1.1 200")
+
+
 def test_a_handler_that_is_late_or_fails_costs_only_its_own_request(running: _Running) -> None:
     with requests.Session() as session:
         assert session.get(f"{running.url}/slow", timeout=20).status_code == 503

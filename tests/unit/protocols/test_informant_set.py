@@ -7,6 +7,7 @@ import pytest
 from app.protocols.agent_store import MemoryAgentStore, StoredAgent
 from app.protocols.informant import AgentAnswer, AgentDesc, AgentRequest
 from app.protocols.informant_set import (
+    CHECK_FAILED,
     AgentGone,
     AgentSet,
     CallAgent,
@@ -375,6 +376,17 @@ def test_as_many_checks_in_a_row_must_fail_as_the_setting_says() -> None:
     driver.now = 4
     driver.take(driver.set.tick(4))
     assert isinstance(driver.fail(A, ID)[0], AgentGone)
+
+
+def test_only_checks_of_a_registered_agent_may_fail_several_times() -> None:
+    driver = Driver(SetSettings(failed_checks=3))
+    driver.begin(A)
+    assert driver.fail(A, ID)[-1] == RegistrationEnded(1, CHECK_FAILED), "the first check counts at once"
+    driver.registered(A)
+    driver.answer(A, RESUME)
+    driver.registered(B)
+    assert isinstance(driver.fail(A, SUSPEND)[0], AgentGone)
+    assert isinstance(driver.fail(B, RESUME)[0], AgentGone)
 
 
 class BlindStore(MemoryAgentStore):
