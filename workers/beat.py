@@ -41,6 +41,9 @@ logger = logging.getLogger(__name__)
 TRY_AGAIN_S = 1.0
 """Pause after a look at a Redis that is away, or at a lock that another beat has."""
 
+MOST_WAITING = 100
+"""Ticks that stand in the shared queue: nobody takes them, and more would only fill Redis."""
+
 _AWAY = (RedisError, KombuError, OSError, beat.SchedulingError)
 
 
@@ -61,6 +64,7 @@ class AnnouncingScheduler(RedBeatScheduler):  # type: ignore[misc]
         pool = redis_access(app.vmscaler_settings.redis).pool(decode_responses=True)
         self._redis: Any = redis.Redis(connection_pool=pool)
         app.redbeat_redis = self._redis
+        self._shared_queue = app.vmscaler_settings.broker_prefix + app.conf.task_default_queue
         # RedBeat waits for the lock inside this signal, deaf to everything; `tick` takes it instead.
         beat_init.disconnect(redbeat_schedulers.acquire_distributed_beat_lock)
         self._trouble = Trouble(logger, "beat stands still", "beat goes on")
@@ -137,8 +141,10 @@ class AnnouncingScheduler(RedBeatScheduler):  # type: ignore[misc]
     def maybe_due(self, entry: Any, **kwargs: Any) -> Any:
         """See RedBeat, which logs a trace for each tick that is not sent; here the whole tick fails."""
         is_due, next_s = entry.is_due()
-        if is_due:
+        if is_due and self._redis.llen(self._shared_queue) < MOST_WAITING:
             self.apply_async(entry, **kwargs)
+        elif is_due:
+            self.reserve(entry)  # as if it had been sent
         return next_s
 
     def close(self) -> None:

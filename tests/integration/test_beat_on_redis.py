@@ -13,7 +13,7 @@ from celery import Celery
 from app.adapters.embedded_redis import EmbeddedRedis, start_embedded
 from app.adapters.redis_access import redis_access
 from app.config.loading import build_settings
-from workers.beat import TRY_AGAIN_S, AnnouncingScheduler
+from workers.beat import MOST_WAITING, TRY_AGAIN_S, AnnouncingScheduler
 from workers.transport import SturdyChannel, SturdyTransport
 
 INTERVAL_S = 30.0
@@ -113,6 +113,20 @@ def test_a_beat_that_was_dead_for_a_minute_catches_up_with_one_tick(own_redis: E
         beat.scheduler.tick()
     rhythm = int((time.monotonic() - started) / 0.5) + 1
     assert 1 <= beat.sent() - before <= 1 + rhythm
+
+
+def test_ticks_that_nobody_takes_do_not_fill_redis(own_redis: EmbeddedRedis) -> None:
+    beat = a_beat(own_redis)
+    beat.scheduler.tick()
+    beat.client.rpush("t:ticks", *["old"] * (MOST_WAITING - 1 - beat.sent()))
+    for _ in range(3):
+        beat.ran(60)
+        beat.scheduler.tick()
+    assert beat.sent() == MOST_WAITING
+    beat.client.ltrim("t:ticks", 0, 9)
+    beat.ran(60)
+    beat.scheduler.tick()
+    assert beat.sent() == 11
 
 
 @pytest.mark.parametrize("ago_s", [-3600.0, 3600.0])
