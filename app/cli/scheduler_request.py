@@ -8,6 +8,7 @@ from app.cli.amounts import CpuType, MemoryType, PeerUrl, UrlType
 from app.cli.by_hand import Answer, Asking, asking_options
 from app.cli.shapes import size_shape
 from app.core.resources import Resources, resources
+from app.core.state import unit_problem
 from app.errors import InvalidInput, PeerRefused
 from app.protocols.quantity import format_milli_cpu
 from app.protocols.scheduler import (
@@ -128,13 +129,25 @@ def _answer(response: PermitResponse, target: Resources, slot_bytes: int) -> Ans
     text = f"granted {_size(permit)}" + ("" if is_whole else f" of {_size(target)}")
     if response.is_migrating:
         text += "; the VM is about to migrate, its size must not change"
+    problem = _problem(response, target)
+    if problem:
+        text += f"; an agent refuses that: {problem}"
     facts = {
         "asked": size_shape(target, slot_bytes),
         "permit": size_shape(permit, slot_bytes),
         "compute_unit": size_shape(response.compute_unit, slot_bytes),
         "migrating": response.is_migrating,
     }
-    return Answer(is_whole and not response.is_migrating, text, facts)
+    return Answer(is_whole and not response.is_migrating and not problem, text, facts)
+
+
+def _problem(response: PermitResponse, target: Resources) -> str:
+    """What an agent would not take of this answer, whatever its VM's size is (`spec/core.md`)."""
+    if response.permit.has_field_above(target):
+        return f"it is above the {_size(target)} asked for"
+    unit = response.compute_unit
+    problem = None if unit is None else unit_problem(unit)
+    return "" if problem is None else f"the compute unit {problem}"
 
 
 def _size(amount: Resources) -> str:

@@ -307,6 +307,22 @@ def test_a_vm_that_is_about_to_migrate_is_no(capsys: Output) -> None:
     assert "about to migrate" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"permit": {"vCPUs": 900, "mem": 2}}, "above the 1 CPU, 2 slots asked for"),
+        ({"resourceUnit": {"vCPUs": 0, "mem": 1}}, "the compute unit has a zero field"),
+    ],
+)
+def test_a_grant_that_no_agent_would_take_is_no(
+    change: dict[str, object], problem: str, capsys: Output
+) -> None:
+    body = {"permit": {"vCPUs": 1, "mem": 2}, "resourceUnit": {"vCPUs": 1, "mem": 1}} | change
+    with RawPeer(always(response(json.dumps(body).encode()))) as peer:
+        assert run([*REQUEST, address(peer), "--cpu", "1"]) == NO
+    assert problem in capsys.readouterr().out
+
+
 def test_a_request_by_hand_carries_no_fencing_token() -> None:
     heads: list[bytes] = []
 

@@ -6,10 +6,14 @@ import json
 
 import pytest
 
+from app.protocols.bounded_json import MAX_DEPTH
+from app.protocols.monitor_health import HEALTH_CHECK_PERIOD_S
 from app.protocols.monitor_wire import (
     MAX_ID,
+    MAX_MONITOR_PROTOCOL_VERSION,
     MAX_READ_BYTES,
     MAX_SENT_TO_AGENT_BYTES,
+    MIN_MONITOR_PROTOCOL_VERSION,
     AgentMessage,
     BadMessage,
     DownscaleRequest,
@@ -186,3 +190,9 @@ def test_no_text_makes_a_message_longer_than_an_agent_reads(text: str) -> None:
         assert len(data) <= MAX_SENT_TO_AGENT_BYTES
         assert decode_from_monitor(data)[0] == MAX_ID
     assert len(encode_from_agent(InternalError(text), 2)) <= MAX_SENT_TO_AGENT_BYTES
+
+
+def test_the_limits_are_the_protocols() -> None:
+    assert (MAX_READ_BYTES, MAX_SENT_TO_AGENT_BYTES, MAX_ID) == (65_536, 32_768, 2**53 - 1)
+    assert (MAX_DEPTH, HEALTH_CHECK_PERIOD_S) == (32, 5.0)
+    assert (MIN_MONITOR_PROTOCOL_VERSION, MAX_MONITOR_PROTOCOL_VERSION) == (1, 1)

@@ -220,3 +220,11 @@ def test_below_v2_0_the_unit_is_told_as_its_smallest_multiple_of_whole_cpus(
 ) -> None:
     body = encode_response(V.V1_1, resources(3000, 2), compute_unit=resources(*unit), slot_bytes=GIB)
     assert json.loads(body)["resourceUnit"] == {"vCPUs": told[0], "mem": told[1]}
+
+
+def test_the_longest_name_and_body_are_read() -> None:
+    body = json.dumps(request(V.V2_0) | {"pod": {"namespace": "n", "name": "p" * 253}}).encode()
+    assert len(decode_request(body).name) == 253
+    assert decode_request(body + b" " * (65_536 - len(body))).version is V.V2_0
+    with pytest.raises(InvalidInput, match="over 65536 bytes"):
+        decode_request(body + b" " * (65_537 - len(body)))
