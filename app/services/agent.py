@@ -34,6 +34,7 @@ from app.services.stats import Stats
 from app.services.supervisor import Supervisor
 from app.services.taking_up import take_up
 from app.services.timers import Timers
+from app.services.turns import take_turns
 from app.services.wording import count_text
 
 logger = logging.getLogger(__name__)
@@ -220,8 +221,8 @@ class Agent:
     # --- what tasks call ----------------------------------------------------------------------------------
 
     def due_buckets(self, total: int) -> Sequence[tuple[BucketName, int]]:
-        """Buckets whose turn has come, with their seq; a Redis that is away makes it none."""
-        return self._ticks.take_due(total, self._settings.poll_period_s)
+        """See `take_turns`."""
+        return take_turns(self._ticks, self.ownership, total=total, period_s=self._settings.poll_period_s)
 
     def poll_bucket(self, bucket: BucketName, seq: int) -> str:
         """One tick of a bucket: intents, polls, commits, dispatch; what came of it, for the log."""
