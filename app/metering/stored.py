@@ -35,8 +35,9 @@ def parse_id_field(field: str) -> MeterId:
 
 def encode_meter(meter: Meter) -> bytes:
     """`[1, at, noted, cpu, active, {sink: [at, cpu, active]}]`."""
-    parts = [VERSION, meter.at_ms, meter.noted, meter.cpu, meter.active, meter.told]
-    return json.dumps(parts, separators=(",", ":"), default=dict).encode()
+    noted = "null" if meter.noted is None else meter.noted
+    told = json.dumps(dict(meter.told), separators=(",", ":"))
+    return f"[{VERSION},{meter.at_ms},{noted},{meter.cpu},{meter.active},{told}]".encode()
 
 
 def decode_meter(raw: bytes, identity: MeterId) -> Meter:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from app.metering.meter import Usage
 from app.ports.runtime import Clock
@@ -71,6 +72,7 @@ class UsageEvents:
         return json.dumps(event, separators=(",", ":")).encode()
 
 
+@lru_cache(maxsize=1024)
 def moment_text(micros: int) -> str:
     """RFC 3339 in UTC with microseconds."""
     moment = _EPOCH + timedelta(microseconds=min(micros, _LATEST_MS * 1000))
