@@ -45,7 +45,7 @@ def setting(
     `...` as default makes it required; `alias` is its name in the file where that is not plain camelCase.
     With `change=RELOAD` a running process takes the value over; its bootstrap must see to that.
     """
-    extra = {"unit": unit, "change": change}
+    extra: dict[str, Any] = {"unit": unit, "change": change}
     return Field(default, description=effect, json_schema_extra=extra, alias=alias)
 
 
