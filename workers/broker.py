@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote, urlunsplit
 
 from app.adapters.redis_access import sentinel_places, tls_options
+from app.adapters.redis_queues import SCALING_PRIORITY, TICK_PRIORITY
 from app.config.redis_section import RedisSettings
 from app.config.settings import Settings
 
@@ -49,7 +50,7 @@ def transport_options(settings: Settings, *, with_password: bool) -> dict[str, o
     """
     options: dict[str, object] = {
         "ack_emulation": False,
-        "priority_steps": [0],
+        "priority_steps": [TICK_PRIORITY, SCALING_PRIORITY],
         "socket_timeout": 5,
         "socket_connect_timeout": 2,
         "socket_keepalive": True,

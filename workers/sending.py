@@ -6,6 +6,7 @@ from celery import Celery
 from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 
+from app.adapters.redis_queues import SCALING_PRIORITY
 from app.errors import StoreUnavailable
 from app.ports.store import BucketName
 from app.ports.tracing import trace_headers
@@ -40,6 +41,7 @@ class CeleryTaskQueue:
                 kwargs=arguments,
                 queue=bucket,
                 expires=expires_s,
+                priority=SCALING_PRIORITY,
                 retry=False,
                 headers=trace_headers(),
                 kwargsrepr=f"{key}: {size_from} -> {size_to}, {reason}"[:300],

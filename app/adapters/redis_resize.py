@@ -9,6 +9,7 @@ from typing import Any
 from app.adapters.redis_billing_moves import BillingMoves
 from app.adapters.redis_connection import Argument, RedisConnection, load_script, now_ms, pairs
 from app.adapters.redis_keys import RedisKeys
+from app.adapters.redis_queues import queue_keys
 from app.cluster.bucket_total import format_resize
 from app.cluster.ring import bucket_names
 from app.ports.resize import Contents
@@ -116,7 +117,7 @@ class RedisResize:
     def drop_tasks(self, old: int) -> int:
         """See `ResizeStore.drop_tasks`."""
         names = bucket_names(old)
-        queues = [self._queue_prefix + name for name in names]
+        queues = [self._queue_prefix + key for name in names for key in queue_keys(name)]
         bindings = [f"{self._queue_prefix}_kombu.binding.{name}" for name in names]
         *lengths, _ = self._connection.execute_all(
             [*(("LLEN", queue) for queue in queues), ("DEL", *queues, *bindings)]
