@@ -156,6 +156,7 @@ def demo_document(setup: DemoSetup, token: Path) -> dict[str, object]:
             "nodes": [{"name": f"sim-node-{number}", **node} for number in range(1, NODES + 1)],
         },
         "web": {"port": 0},
+        "dumpState": {"port": 0},
     }
 
 

@@ -32,7 +32,7 @@ class ServerSecurity(Section):
 
     allow: Networks = setting((), "networks whose addresses may call; none: everyone")
     token_file: Text | None = setting(
-        None, "file with the bearer token that callers must send; /healthz needs none"
+        None, "file with the bearer token that callers must send; /healthz and /readyz need none"
     )
     tls_cert_file: Text | None = setting(None, "speak TLS with the certificate in this PEM file, and …")
     tls_key_file: Text | None = setting(None, "… the key in this one; none: it is in that file, too")

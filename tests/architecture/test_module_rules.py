@@ -36,6 +36,7 @@ SHARED_ADAPTERS = frozenset(
         "http_body",
         "kubernetes_api",
         "kubernetes_watch",
+        "native_thread",
         "qmp",
         "telemetry",
     }
