@@ -108,8 +108,8 @@ class Chaos:
         else:
             self.workers.append(BillingProcess(self._config, self._directory, name, self.started))
 
-    def run(self, kills: int) -> None:
-        """Kill so many workers, each some moments after it has begun to bill."""
+    def run(self, kills: int, longest_s: float) -> None:
+        """Kill so many workers, each some moments after it has begun to bill, at most `longest_s`."""
         for _ in range(2 if self._is_real else 1):
             self.start()
         until(lambda: bool(self.sink.requests), "a first batch arrives")
@@ -120,7 +120,7 @@ class Chaos:
             is_early = self.chance.random() < 0.5
             if is_early:
                 self.start()
-            self._change_for(self.chance.uniform(0.0, 2.5))
+            self._change_for(self.chance.uniform(0.0, longest_s))
             if self.chance.random() < 0.4:
                 self.sink.victim = victim
                 self._change_for(1.0)
@@ -213,14 +213,16 @@ class BillingProcess:
         return self.process.wait(30)
 
 
-def run_chaos(kills: int, seed: int, *, is_real: bool = False) -> tuple[list[str], str]:
+def run_chaos(
+    kills: int, seed: int, *, longest_s: float = 2.5, is_real: bool = False
+) -> tuple[list[str], str]:
     """One run: what is wrong, and a summary."""
     directory = Path(tempfile.mkdtemp(prefix="vmscaler-"))
     try:
         with event_server(KillingSink(random.Random(seed + 1))) as sink:
             chaos = Chaos(directory, seed, sink, is_real=is_real)
             try:
-                chaos.run(kills)
+                chaos.run(kills, longest_s)
                 chaos.end()
                 return chaos.verdict(), chaos.summary()
             finally:
