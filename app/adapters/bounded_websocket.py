@@ -23,6 +23,7 @@ from websocket._handshake import CookieJar
 from app.adapters.client_tls import ClientTls, TlsSocket, connect_tls
 from app.errors import PeerRefused, PeerTimedOut, PeerUnreachable
 from app.ports.vm import Address
+from app.protocols.printable import printable
 
 MAX_HANDSHAKE_BYTES = 8192
 """Of the server's HTTP answer, read byte by byte."""
@@ -242,6 +243,11 @@ class BoundedWebSocket:
             )
         except websocket.WebSocketTimeoutException as err:
             raise PeerTimedOut(self.peer, "no websocket upgrade in time") from err
+        except websocket.WebSocketBadStatusException as err:
+            # The library's own text shows all headers of the answer.
+            text = printable((err.resp_body or b"").decode("utf-8", "replace").strip())
+            problem = f"HTTP status {err.status_code} instead of a websocket: {text}"
+            raise PeerRefused(self.peer, problem.rstrip(": "), code=err.status_code) from err
         except (websocket.WebSocketException, OSError, ValueError, CookieError) as err:
             raise PeerRefused(self.peer, f"no websocket upgrade: {err}"[:300]) from err
         finally:

@@ -371,6 +371,19 @@ def test_what_is_no_upgrade_is_refused(answer: bytes) -> None:
         connect(handle)
 
 
+@pytest.mark.parametrize(("body", "text"), [(b"no \x1b[31mtoken\n", ": no \\x1b[31mtoken"), (b"", "")])
+def test_a_refusal_is_told_by_its_status_and_text_without_the_servers_headers(body: bytes, text: str) -> None:
+    def handle(connection: socket.socket, number: int) -> None:
+        read_head(connection)
+        head = f"HTTP/1.1 401 Unauthorized\r\nX-Inner: 5\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.sendall(head.encode() + body)
+
+    with pytest.raises(PeerRefused) as caught:
+        connect(handle)
+    assert caught.value.problem == "HTTP status 401 instead of a websocket" + text
+    assert caught.value.code == 401
+
+
 @pytest.mark.parametrize("answer", [b'{"version": 2}', b'{"error": "no"}', b"x", b"{}"])
 def test_a_handshake_that_fails_is_closed_with_1002(answer: bytes) -> None:
     codes: list[int | None] = []
