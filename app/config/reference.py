@@ -46,6 +46,7 @@ _RULES = """\
 - `platform.nodeBound` is for platform neonvm; `observeLabel` and `enabledLabel` differ.
 - Names of nodes differ; what a node reserves is below what it has.
 - `billing.accumulateEverySeconds` is not below `billing.collectEverySeconds`; the two metric names differ.
+- `metering.s3` and `metering.file` need the section `billing`.
 - Names of `scalingEvents.webhooks` differ, and are not `http`, `s3` or `file`.
 - A server's `tlsKeyFile` needs its `tlsCertFile`; Flower's two files need each other.
 - `flower.host` beyond loopback needs `flower.authFile`.

@@ -116,6 +116,10 @@ def _nodes(settings: FileSettings) -> Iterator[Breach]:
 def _billing(settings: FileSettings) -> Iterator[Breach]:
     billing = settings.billing
     if billing is None:
+        for name, sink in (("s3", settings.metering.s3), ("file", settings.metering.file)):
+            if sink is not None:
+                problem = "must not be set without .billing: nothing is billed then"
+                yield Breach(("metering", name), (("billing",),), problem)
         return
     collect: Location = ("billing", "collectEverySeconds")
     if billing.accumulate_every_seconds < billing.collect_every_seconds:

@@ -117,6 +117,11 @@ def test_a_secret_that_is_missing_or_short_is_told_and_not_shown(tmp_path: Path,
     assert "short" not in str(caught.value).replace("too short", "")
 
 
+def test_a_second_sink_of_a_billing_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:
+    told = problems(tmp_path, metering={"file": {"directory": "/tmp/x"}})
+    assert told == ".metering.file: must not be set without .billing: nothing is billed then"
+
+
 def test_a_journal_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
     found = settings(
         tmp_path, billing={"url": "http://sink"}, metering={"journal": str(tmp_path / "no" / "journal")}
