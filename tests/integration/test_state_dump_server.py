@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import gevent
 import pytest
 import requests
 
+from app.adapters.client_tls import client_tls
 from app.adapters.clock import SystemClock
+from app.adapters.pages_http import Entry, PagesHttp
+from app.errors import PeerRefused, PeerUnreachable
 from app.ports.runtime import Concurrency
 from app.services.state_dump import StateDump
 from app.web.dump import dump_application
 from app.web.own_loop import OwnLoopServer
-from app.web.protection import Protection
+from app.web.protection import Protection, server_tls
 from app.web.server import Limits, WebServer
+from tests.fakes.certificates import Certificate, make_certificates
 from tests.fleet_process import until
 from tests.service_builders import a_virtual_machine
 from tests.worker_harness import Worker
@@ -25,7 +31,10 @@ from tests.worker_harness import Worker
 TOKEN = "a-token-of-the-tests"
 
 
-def serve(worker: Worker, *, timeout_s: float = 5.0, token: str | None = None) -> OwnLoopServer:
+def serve(
+    worker: Worker, *, timeout_s: float = 5.0, token: str | None = None, tls: Certificate | None = None
+) -> OwnLoopServer:
+    context = None if tls is None else server_tls(str(tls.cert), str(tls.key), where="tls")
     dump = StateDump(
         worker.supervisor, worker.link, SystemClock(), lambda: False, {"version": "1"}, timeout_s=timeout_s
     )
@@ -33,7 +42,9 @@ def serve(worker: Worker, *, timeout_s: float = 5.0, token: str | None = None) -
     def build(concurrency: Concurrency) -> WebServer:
         application = dump_application(dump, concurrency)
         limits = Limits(connections=8, body_bytes=0, idle_s=1.0)
-        return WebServer(application, "127.0.0.1", 0, limits=limits, protection=Protection(token=token))
+        return WebServer(
+            application, "127.0.0.1", 0, limits=limits, protection=Protection(token=token, tls=context)
+        )
 
     server = OwnLoopServer("state dump", build)
     server.start()
@@ -135,3 +146,27 @@ def test_an_address_that_is_taken_is_told_and_tried_again(worker: Worker) -> Non
         assert f"port {port}" in server.problem
         server.stop()
         until(lambda: server.is_over, "the thread ends")
+
+
+def test_the_operators_reader_is_let_in_over_tls_with_the_token_and_believes_nobody_else(
+    worker: Worker, tmp_path: Path
+) -> None:
+    made = make_certificates(tmp_path)
+    server = serve(worker, token=TOKEN, tls=made.good)
+    address = f"127.0.0.1:{server.port}"
+    entries = {"worker": Entry(TOKEN, is_tls=True)}
+    ours = PagesHttp(entries, client_tls(str(made.authority.cert), where="fleet"))
+    theirs = PagesHttp(entries, client_tls(None, where="fleet"))
+    try:
+        body = ours.read("worker", address, "/", timeout_s=30, max_bytes=1 << 20)
+        assert [pod["podName"]["name"] for pod in json.loads(body)["pods"]] == ["a", "b"]
+        with pytest.raises(PeerRefused, match="status 401"):
+            PagesHttp(
+                {"worker": Entry(None, is_tls=True)}, client_tls(str(made.authority.cert), where="")
+            ).read("worker", address, "/", timeout_s=30, max_bytes=1 << 20)
+        with pytest.raises(PeerRefused, match="above 100 bytes"):
+            ours.read("worker", address, "/", timeout_s=30, max_bytes=100)
+        with pytest.raises(PeerUnreachable, match="certificate is not accepted"):
+            theirs.read("worker", address, "/", timeout_s=30, max_bytes=1 << 20)
+    finally:
+        server.stop()
