@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from app.adapters.redis_connection import RedisConnection, load_script
 from app.adapters.redis_keys import RedisKeys
+from app.cluster.ring import parse_bucket_name
 from app.errors import OwnershipLost, PeerRefused
 from app.ports.store import BucketName, FencingToken
 
@@ -32,8 +33,11 @@ class RedisStats:
 
     def put(self, bucket: BucketName, stat: bytes) -> int:
         """See `StatQueue.put`."""
-        key, retention_ms = self._keys.stats(bucket), round(RETENTION_S * 1000)
-        length = int(self._connection.run(self._put, [key], stat, self._max_queued, retention_ms))
+        keys, retention_ms = [self._keys.stats(bucket), self._keys.total()], round(RETENTION_S * 1000)
+        _, total = parse_bucket_name(bucket) or (0, 0)
+        length = int(self._connection.run(self._put, keys, stat, self._max_queued, retention_ms, total))
+        if length < 0:
+            raise PeerRefused(bucket, "the fleet has another number of buckets by now")
         if not length:
             raise PeerRefused(bucket, f"{self._max_queued} stats wait for its owner already")
         return length

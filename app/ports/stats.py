@@ -15,7 +15,7 @@ class StatQueue(Protocol):
         """Append one; how many wait then.
 
         Raises:
-            PeerRefused: too many wait already; nothing was put.
+            PeerRefused: too many wait already, or the fleet has another number of buckets; nothing was put.
             StoreUnavailable: no answer; it may have been put.
         """
         ...

@@ -19,6 +19,7 @@ class Subject:
     """A queue of at most five, and a way to raise a bucket's fence."""
 
     def __init__(self, backend: Backend) -> None:
+        self._backend = backend
         self._states: RedisState | None = None
         self.queue: MemoryStats | RedisStats
         if backend.connection is None:
@@ -26,6 +27,13 @@ class Subject:
         else:
             self.queue = RedisStats(backend.connection, backend.keys, max_queued=5)
             self._states = RedisState(backend.connection, backend.keys)
+
+    def set_total(self, total: int) -> None:
+        """The number of buckets in force."""
+        if isinstance(self.queue, MemoryStats):
+            self.queue.total = total
+        elif self._backend.connection is not None:
+            self._backend.connection.execute("SET", self._backend.keys.total(), total)
 
     def raise_fence(self, token: int) -> None:
         if self._states is not None:
@@ -75,3 +83,11 @@ def test_one_too_many_is_refused(subject: Subject) -> None:
         subject.queue.put(BUCKET, b"5")
     assert subject.queue.put(OTHER, b"5") == 1
     assert len(subject.queue.read(BUCKET, 0, 100)) == 5
+
+
+def test_whoever_missed_a_resize_leaves_no_stat_where_nobody_looks(subject: Subject) -> None:
+    subject.set_total(2)
+    with pytest.raises(PeerRefused, match="another number of buckets"):
+        subject.queue.put(BUCKET, b"a")
+    assert list(subject.queue.read(BUCKET, 0, 100)) == []
+    assert subject.queue.put(OTHER, b"a") == 1

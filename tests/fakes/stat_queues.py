@@ -17,12 +17,15 @@ class MemoryStats:
         self._between = between
         self.fences: dict[BucketName, int] = defaultdict(int)
         self.lists: dict[BucketName, list[bytes]] = defaultdict(list)
+        self.total: int | None = None
         self.is_away = False
         self.forgets_answers = False
         self.reads = 0
 
     def put(self, bucket: BucketName, stat: bytes) -> int:
         self._answer()
+        if self.total is not None and not bucket.endswith(f"-of-{self.total:02}"):
+            raise PeerRefused(bucket, "the fleet has another number of buckets by now")
         waiting = self.lists[bucket]
         if len(waiting) >= self._max_queued:
             raise PeerRefused(bucket, "too many stats wait already")
