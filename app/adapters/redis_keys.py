@@ -99,7 +99,7 @@ class RedisKeys:
         return self._of(bucket, "stats")
 
     def billing(self, bucket: str) -> str:
-        """Hash by VM key, uid and endpoint id (as JSON): meters; `step`; `sent:<sink>`: events that have left."""
+        """Hash by VM key, uid and endpoint id (as JSON): meters; `step`; `sent:<sink>`: events that left."""
         return self._of(bucket, "billing")
 
     def billing_outbox(self, bucket: str, sink: str) -> str:

@@ -109,15 +109,9 @@ def note(meter: Meter, cpu: int | None, *, elapsed_ms: int, now_ms: int, max_gap
     elapsed_ms = max(elapsed_ms, 0)
     at_ms = max(meter.at_ms + elapsed_ms, now_ms)
     if cpu is None or meter.noted is None or elapsed_ms > max_gap_ms:
-        return replace(meter, at_ms=at_ms, noted=cpu)
-    counted = min(meter.noted, cpu)
-    return replace(
-        meter,
-        at_ms=at_ms,
-        noted=cpu,
-        cpu=meter.cpu + counted * elapsed_ms,
-        active=meter.active + elapsed_ms,
-    )
+        return Meter(at_ms, cpu, meter.cpu, meter.active, meter.told)
+    counted = min(meter.noted, cpu) * elapsed_ms
+    return Meter(at_ms, cpu, meter.cpu + counted, meter.active + elapsed_ms, meter.told)
 
 
 def slice_between(before: Meter, after: Meter) -> Slice:

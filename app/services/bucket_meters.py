@@ -186,7 +186,7 @@ class BucketMeters:
                 after = self._noted(identity, before, cpu, moment)
             self._meters[identity] = after
             self._noted_mono[identity] = moment.mono_ms
-            changed[identity] = slice_between(before or after, after)
+            changed[identity] = None if self._journal is None else slice_between(before or after, after)
         return changed
 
     def _noted(self, identity: MeterId, meter: Meter, cpu: int | None, moment: Moment) -> Meter:

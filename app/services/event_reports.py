@@ -14,7 +14,7 @@ from app.services.notices import NoticeRules, VmNotices
 from app.services.runner import Runner
 from app.services.scaling_events import AUDIT_KINDS, make_event
 
-LOOK_EVERY_S = 1.0
+LOOK_EVERY_S = 2.0
 """How often desired sizes and conditions are looked at."""
 
 RUNNERS_A_TURN = 200

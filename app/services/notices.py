@@ -41,15 +41,6 @@ class Change:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Condition:
-    """Whether it holds, how long it must before it is told, and in which words."""
-
-    holds: bool
-    wait_s: float
-    why: str
-
-
 class VmNotices:
     """The conditions of one VM."""
 
@@ -75,61 +66,65 @@ class VmNotices:
 
     def look(self, runner: Runner, now: float) -> list[Change]:
         """What has begun or ended since the last look."""
+        rules = self._rules
         actual = runner.state.vm.use
         desired = runner.decided.desired or actual
-        conditions = {
-            "at_maximum": self._maximum(runner, desired, actual),
-            "stays_denied": self._refused(runner, desired, actual, now),
-            "not_resized": self._failing(runner),
-            "flaps": self._flapping(now),
-        }
-        found = (self._judge(kind, condition, now) for kind, condition in conditions.items())
-        return [change for change in found if change is not None]
+        failing = runner.failing is not None and runner.failing.times > 0
+        # Words are made for what is told only: there may be thousands of VMs, and nothing to tell.
+        found = (
+            self._judge("at_maximum", _is_at_maximum(runner, desired, actual), rules.at_maximum_s, now),
+            self._judge("stays_denied", self._is_refused(runner, desired, actual, now), rules.denied_s, now),
+            self._judge("not_resized", failing, rules.failed_s, now),
+            self._judge("flaps", self._is_flapping(now), 0.0, now),
+        )
+        if not any(found):
+            return []
+        return [
+            Change(kind, begun, self._why(kind, runner) if begun else "")
+            for kind, begun in filter(None, found)
+        ]
 
-    def _maximum(self, runner: Runner, desired: Resources, actual: Resources) -> _Condition:
-        wait_s = self._rules.at_maximum_s
-        why = f"the load asks for its maximum or more for {wait_s:g} s"
-        return _Condition(_is_at_maximum(runner, desired, actual), wait_s, why)
-
-    def _refused(self, runner: Runner, desired: Resources, actual: Resources, now: float) -> _Condition:
+    def _is_refused(self, runner: Runner, desired: Resources, actual: Resources, now: float) -> bool:
         """By the monitor: it is asked again and again. By the scheduler: until the permit comes."""
         denials = runner.counters.denied
         if self._denials is not None and denials > self._denials:
             self._denied_at = now
         self._denials = denials
-        if not desired.has_field_above(actual) or not runner.problem:
+        if not runner.problem or not desired.has_field_above(actual):
             self._permit = ""
-        is_denied = now - self._denied_at <= self._rules.denied_lasts_s
-        reason = self._permit or "the monitor denies the downscale"
-        why = f"refused for {self._rules.denied_s:g} s: {reason}"
-        return _Condition(is_denied or bool(self._permit), self._rules.denied_s, why)
+        return bool(self._permit) or now - self._denied_at <= self._rules.denied_lasts_s
 
-    def _failing(self, runner: Runner) -> _Condition:
-        failing = runner.failing
-        if failing is None:
-            return _Condition(holds=False, wait_s=0.0, why="")
-        why = f"tries that failed: {failing.times}; the last: {failing.why}"
-        return _Condition(failing.times > 0, self._rules.failed_s, why)
-
-    def _flapping(self, now: float) -> _Condition:
+    def _is_flapping(self, now: float) -> bool:
         while self._turns and now - self._turns[0] > self._rules.flap_s:
             self._turns.popleft()
-        turns = len(self._turns)
-        why = f"{turns} changes of direction within {self._rules.flap_s:g} s"
-        return _Condition(turns >= self._rules.flap_changes, 0.0, why)
+        return len(self._turns) >= self._rules.flap_changes
 
-    def _judge(self, kind: str, condition: _Condition, now: float) -> Change | None:
-        if not condition.holds:
+    def _judge(self, kind: str, holds: bool, wait_s: float, now: float) -> tuple[str, bool] | None:
+        """The kind and whether it begins; None: nothing has changed."""
+        if not holds:
             self._since.pop(kind, None)
             if kind in self._standing:
                 self._standing.discard(kind)
-                return Change(kind, has_begun=False, why="")
+                return kind, False
             return None
         since = self._since.setdefault(kind, now)
-        if kind in self._standing or now - since < condition.wait_s:
+        if kind in self._standing or now - since < wait_s:
             return None
         self._standing.add(kind)
-        return Change(kind, has_begun=True, why=condition.why)
+        return kind, True
+
+    def _why(self, kind: str, runner: Runner) -> str:
+        rules = self._rules
+        match kind:
+            case "at_maximum":
+                return f"the load asks for its maximum or more for {rules.at_maximum_s:g} s"
+            case "stays_denied":
+                reason = self._permit or "the monitor denies the downscale"
+                return f"refused for {rules.denied_s:g} s: {reason}"
+            case "flaps":
+                return f"{len(self._turns)} changes of direction within {rules.flap_s:g} s"
+        failing = runner.failing
+        return "" if failing is None else f"tries that failed: {failing.times}; the last: {failing.why}"
 
 
 def _is_at_maximum(runner: Runner, desired: Resources, actual: Resources) -> bool:
