@@ -29,7 +29,7 @@ class Options:
     vms: int = 500
     workers: int = 4
     buckets: int = 64
-    period_s: float = 5.0
+    period_s: float = 10.0
     lease_s: float = 6.0
     quiet_s: float = 20.0
     stats_per_s: float = 10.0
@@ -48,7 +48,7 @@ def read_options(environ: Mapping[str, str]) -> Options:
         vms=int(_number(environ, "CHAOS_VMS", 500, 1, 5_000)),
         workers=int(_number(environ, "CHAOS_WORKERS", 4, 2, 32)),
         buckets=int(_number(environ, "CHAOS_BUCKETS", 64, 2, 2_048)),
-        period_s=_number(environ, "CHAOS_PERIOD", 5, 0.5, 60),
+        period_s=_number(environ, "CHAOS_PERIOD", 10, 0.5, 60),
         lease_s=_number(environ, "CHAOS_LEASE", 6, 2, 60),
         quiet_s=_number(environ, "CHAOS_QUIET", 20, 5, 600),
         stats_per_s=_number(environ, "CHAOS_STATS", 10, 0, 100),
