@@ -15,6 +15,7 @@ from app.core.decide import next_actions
 from app.ports.store import FencingToken
 from app.protocols.prometheus_text import read_sample
 from app.services.record import build_write
+from tests.bench.billing import billing_rows
 from tests.fakes.clock import FakeClock
 from tests.service_builders import BUCKET, a_runner, a_virtual_machine, load_of
 
@@ -56,6 +57,7 @@ def measure_operations() -> None:
         ("take a sample and decide", cpu_us(lambda: (runner.take_sample(sample), runner.decide()), 1_000)),
         ("build a record", cpu_us(lambda: build_write(runner), 1_000)),
         ("fenced commit, a VM of 250", _commit_us()),
+        *billing_rows(cpu_us),
     ]
     print("operation                     CPU us   ratio")
     for name, cost in rows:
