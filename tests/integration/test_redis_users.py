@@ -17,7 +17,7 @@ from tests.redis_users import ROLES, RedisWithUsers
 
 BUCKET = BucketName("autoscaler-bucket-00-of-16")
 STATE = f"vmscaler:{{{BUCKET}}}:state"
-DENIED = "has no permissions|user executing the script can't"
+DENIED = "has no permissions|not allowed|user executing the script can't"
 FENCE = f"vmscaler:{{{BUCKET}}}:fence"
 
 
