@@ -47,5 +47,11 @@ chaos: setup ## a fleet under faults from a seed, judged by journals (CHAOS_SECO
 chaos-billing: setup ## billing while its processes are killed (BILLING_KILLS=100 BILLING_SEED=1 BILLING_WORKERS=real)
 	@$(BIN)/python -m tests.billing_chaos
 
+test-vm: setup ## safety on a real VM, and the QMP contract against a real QEMU (about 10 min; needs QEMU)
+	VMSCALER_TEST_VM=1 $(BIN)/python -m pytest tests/vm tests/contract/test_qmp_contract.py
+
+soak-vm: setup ## a fleet on two real VMs under changing load (VM_SOAK_SECONDS=3600 VM_SOAK_SEED=1)
+	@$(BIN)/python -m tests.vm.soak
+
 clean: ## remove what the build and the tests left
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

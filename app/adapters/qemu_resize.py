@@ -3,8 +3,8 @@
 It is a reconciliation: it goes by what the VM is now, not by what was asked before, so that doing it again is
 harmless, and a VM that has rebooted is brought back. Memory grows before CPUs change, and shrinks after.
 
-A shrink goes on only while we watch it: when the guest runs short, when it hangs, when time is up, QEMU is
-told to stay where it is. What was not reached is seen in the observed size, and asked for again.
+A shrink goes on only while we watch it (`qemu_shrink`). What was not reached is seen in the observed size,
+and asked for again.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable
 
 from app.adapters.qemu_cpu import whole_cpus
-from app.adapters.qemu_guest import GuestMemory
 from app.adapters.qemu_machine import GuestWord, QemuMachine, Sight, is_moving
 from app.adapters.qemu_memory import MemoryState
-from app.adapters.qemu_note import Note, read_note, write_note
+from app.adapters.qemu_note import Note, write_note
+from app.adapters.qemu_shrink import Shrink, spare_bytes
 from app.adapters.qmp import QmpSession, qmp_session
 from app.core.resources import Resources
 from app.errors import PeerError, PeerRefused, PeerTimedOut, PeerUnreachable
@@ -30,13 +30,6 @@ GUEST_LIMIT_S = 3.0
 """For the guest's numbers before a resize; a scrape takes 25 to 100 ms under TCG."""
 CPU_LIMIT_S = 15.0
 """For CPUs to go on or off; 0.05 s each, more under load."""
-SHRINK_LIMIT_S = 8.0
-"""For which a shrink is watched; 512 MiB take 1 to 4 s."""
-LOOK_EVERY_S = 0.25
-MAX_SILENCES = 2
-"""Questions in a row that a shrinking guest may leave unanswered; a busy one misses one now and then."""
-SPARE_BYTES = 48 * 1024 * 1024
-"""What a shrink leaves available at least, and a tenth of what is in use."""
 _RESERVE_S = 0.5
 
 
@@ -63,7 +56,7 @@ class Resize:
         self._deadline = time.monotonic() + timeout_s
         self._goal = target.mem * machine.slot_bytes
         self._problems: list[PeerError] = []
-        self._floor: int | None = None
+        self._shrink: Shrink | None = None
 
     def run(self) -> None:
         """Do it.
@@ -86,8 +79,8 @@ class Resize:
             if done == 0 and self._problems:
                 raise self._worst()
             self._note_target(session)
-        if self._floor is not None:
-            self._watch_shrink(self._floor)
+        if self._shrink is not None:
+            self._shrink.watch(self._deadline)
         self._tell()
 
     def _note_target(self, session: QmpSession) -> None:
@@ -167,55 +160,12 @@ class Resize:
         lowest = state.least + -(-(lowest - state.least) // state.block) * state.block
         if lowest >= state.actual:
             raise PeerRefused(session.peer, "the guest needs the memory that it has")
-        self._machine.memory.request(session, state, lowest)
-        self._floor = lowest
+        shrink = Shrink(
+            self._machine, self._vm.key, self._token, self._target, lowest=lowest, before=state.actual
+        )
+        shrink.begin(session, state, word.memory)
+        self._shrink = shrink
         return True
-
-    def _watch_shrink(self, lowest: int) -> None:
-        """Until it is done; whatever goes wrong, no less than what is stays asked for."""
-        until = min(time.monotonic() + SHRINK_LIMIT_S, self._deadline - _RESERVE_S)
-        problem, silences = "", 0
-        while not problem:
-            time.sleep(LOOK_EVERY_S)
-            try:
-                is_short = self._is_short(until)
-                silences = 0
-            except PeerError as err:
-                is_short, silences = False, silences + 1
-                if silences >= MAX_SILENCES:
-                    problem = f"the guest is silent: {err.problem}"
-            if is_short:
-                problem = "the guest runs short of memory"
-            elif time.monotonic() >= until:
-                problem = "not complete in time"
-            try:
-                if self._is_shrunk(lowest, is_ending=bool(problem)):
-                    return
-            except PeerError as err:
-                problem = err.problem
-        extra = {"vm": self._vm.key, "reason": problem, "wanted_mib": lowest >> 20}
-        logger.warning("shrink stopped", extra=extra)
-
-    def _is_short(self, until: float) -> bool:
-        """Whether the guest has next to nothing left. Raises PeerError: it does not say."""
-        remaining = until - time.monotonic()
-        if self._machine.page is None or remaining <= 0:
-            return False
-        memory = self._machine.page.memory(timeout_s=min(GUEST_LIMIT_S, remaining))
-        return memory.available < spare_bytes(memory) // 2
-
-    def _is_shrunk(self, lowest: int, *, is_ending: bool) -> bool:
-        """Whether it is done, or not ours any more; ends it where it stands if asked to."""
-        with qmp_session(self._machine.address, timeout_s=max(self._left(), _RESERVE_S)) as session:
-            note = read_note(session)
-            if note is None or note.token != self._token or note.use != self._target:
-                return True
-            state = self._machine.memory.read(session)
-            if state.actual <= lowest:
-                return True
-            if is_ending:
-                self._machine.memory.request(session, state, state.actual)
-            return False
 
     def _worst(self) -> PeerError:
         """What is raised when nothing was done: rather that it may have been done than that it was not."""
@@ -231,8 +181,3 @@ class Resize:
 
     def _left(self) -> float:
         return max(self._deadline - time.monotonic(), 0.001)
-
-
-def spare_bytes(memory: GuestMemory) -> int:
-    """What must stay available in the guest when it shrinks."""
-    return max(SPARE_BYTES, (memory.total - memory.available) // 10)

@@ -206,7 +206,9 @@ def test_a_shrink_that_stalls_leaves_nothing_asked_for_below_what_is(
     assert (vm.use, vm.observed) == (resources(1000, 2), resources(1000, 5))
 
 
-def test_a_shrink_is_stopped_when_the_guest_runs_short(fleet: QemuFleet, machine: FakeMachine) -> None:
+def test_a_guest_that_runs_short_gets_back_what_the_shrink_took(
+    fleet: QemuFleet, machine: FakeMachine
+) -> None:
     fleet.apply(fleet.vm(), 1000, 8)
     vm = fleet.vm()
     machine.resists_below = 5 * 1024 * MIB
@@ -217,7 +219,8 @@ def test_a_shrink_is_stopped_when_the_guest_runs_short(fleet: QemuFleet, machine
 
     machine.watchers.append(grow)
     fleet.apply(vm, 1000, 2, timeout_s=30)
-    assert machine.requested == machine.size == 4096 * MIB
+    assert machine.requested == machine.size == 7168 * MIB
+    assert fleet.vm().observed == resources(1000, 8)
 
 
 def test_fractions_without_a_quota_are_rounded_up_and_said_so(

@@ -99,7 +99,7 @@ def test_a_count_that_begins_anew_is_a_reboot_and_no_kill(fleet: QemuFleet, mach
     assert fleet.vm().min == LEAST
 
 
-def test_a_daemon_that_hangs_in_the_middle_of_a_shrink_stops_it(
+def test_a_daemon_that_hangs_in_the_middle_of_a_shrink_gets_its_memory_back(
     fleet: QemuFleet, machine: FakeMachine, caplog: pytest.LogCaptureFixture
 ) -> None:
     fleet.apply(fleet.vm(), 1000, 8)
@@ -113,11 +113,51 @@ def test_a_daemon_that_hangs_in_the_middle_of_a_shrink_stops_it(
     machine.watchers.append(hang)
     with caplog.at_level(logging.WARNING):
         fleet.apply(vm, 1000, 2, timeout_s=15)
-    assert machine.requested == machine.size == 4096 * MIB
+    assert machine.requested == machine.size == 7168 * MIB
     assert "shrink stopped" in caplog.messages
     machine.watchers.clear()
     machine.is_silent = False
-    until(lambda: fleet.vm().observed == resources(1000, 5), "it is read again")
+    until(lambda: fleet.vm().observed == resources(1000, 8), "it is read again")
+
+
+def test_a_shrink_goes_in_steps_that_leave_half_of_what_can_be_spared(
+    fleet: QemuFleet, machine: FakeMachine
+) -> None:
+    fleet.apply(fleet.vm(), 1000, 8)
+    machine.used = 200 * MIB
+    asked: list[int] = []
+
+    def note(name: str, given: dict[str, object]) -> None:
+        if name == "qom-set" and given.get("property") == "requested-size":
+            asked.append(int(str(given["value"])))
+
+    machine.watchers.append(note)
+    fleet.apply(fleet.vm(), 1000, 1, timeout_s=30)
+    assert asked[-1] == machine.size == 0
+    assert len(asked) >= 3
+    available = machine.base + 7168 * MIB - machine.kernel - machine.used
+    for size, following in zip([7168 * MIB, *asked], asked, strict=False):
+        left = available - (7168 * MIB - size)
+        assert following >= size - left // 2
+
+
+def test_a_guest_that_misses_one_question_keeps_what_it_has_meanwhile(
+    fleet: QemuFleet, machine: FakeMachine
+) -> None:
+    fleet.apply(fleet.vm(), 1000, 8)
+    vm = fleet.vm()
+    machine.is_applying = False
+    seen: list[int] = []
+
+    def hang(name: str, given: dict[str, object]) -> None:
+        if name == "qom-set" and given.get("property") == "requested-size":
+            seen.append(machine.requested)
+            machine.is_silent = len(seen) == 1
+
+    machine.watchers.append(hang)
+    fleet.apply(vm, 1000, 2, timeout_s=20)
+    assert seen[0] < 7168 * MIB
+    assert seen[1] == 7168 * MIB
 
 
 def test_a_vm_that_reboots_in_the_middle_of_a_resize_is_brought_there_by_the_next(
