@@ -172,11 +172,22 @@ def _guest_of(machine: FakeMachine) -> type[BaseHTTPRequestHandler]:
                 if machine.oom_age_s is not None:
                     text += f"vmscaler_guest_oom_kill_age_seconds {machine.oom_age_s}\n"
                 self._reply(200, text.encode())
+            elif self.path == "/load":
+                self._reply_load()
             else:
                 self._reply_cpus()
 
+        def do_DELETE(self) -> None:
+            if machine.load is not None:
+                machine.load, machine.load_ended = None, "ended by signal 9"
+            self._reply_load()
+
         def do_PUT(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.path == "/load":
+                machine.load = json.loads(body)
+                self._reply_load()
+                return
             machine.put_delay.wait(20)
             try:
                 machine.set_online(json.loads(body)["online"])
@@ -187,6 +198,15 @@ def _guest_of(machine: FakeMachine) -> type[BaseHTTPRequestHandler]:
 
         def log_message(self, format: str, *args: object) -> None:
             return
+
+        def _reply_load(self) -> None:
+            load = machine.load or {}
+            facts = {
+                "is_running": bool(load),
+                "ended": machine.load_ended,
+                "seconds_left": load.get("seconds", 0),
+            }
+            self._reply(200, json.dumps(facts).encode())
 
         def _reply_cpus(self) -> None:
             if self.headers.get("Authorization") != f"Bearer {machine.token}":

@@ -29,6 +29,7 @@ class FakeMachine:
         used: bytes that the guest has in use.
         oom_kills: what its kernel has killed for want of memory.
         oom_age_s: seconds since the last of them, as our daemon tells it; None: it tells none.
+        load: what its daemon's `/load` was told last; None: nothing runs.
         watchers: called after each command, with its name and arguments.
     """
 
@@ -51,6 +52,8 @@ class FakeMachine:
         self.balloon: int | None = None
         self.token = "s3cret"
         self.commands: list[str] = []
+        self.load: dict[str, Any] | None = None
+        self.load_ended: str | None = None
         self.watchers: list[Callable[[str, dict[str, Any]], None]] = []
         self.put_delay = threading.Event()
         self.put_delay.set()

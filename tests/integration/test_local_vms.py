@@ -195,3 +195,32 @@ def test_names_or_all_must_be_given_and_be_known(state: Path, command: str) -> N
     assert isinstance(vm(command, "--all", "a").exception, UsageError)
     assert isinstance(vm(command, "none").exception, UsageError)
     assert vm(command, "--all").exception is None
+
+
+def test_a_load_is_put_on_a_vm_told_and_ended(state: Path) -> None:
+    done("create", "a", "--start")
+    assert done("load", "a") == "a: no load\n"
+    said = done("load", "a", "--cpu", "3", "--memory", "600M", "--for", "60s")
+    assert said == "a: 3 CPU, 572 MiB, 12 more each second, for 60 s\n"
+    assert done("load", "local/a") == "local/a: loaded for another 60 s\n"
+    assert done("load", "a", "--stop") == "a: no load\n"
+    assert done("load", "a") == "a: no load; the last one: ended by signal 9\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--cpu", "0"], "must be above zero"),
+        (["--memory", "x"], "--memory"),
+        (["--cpu", "1", "--for", "0"], "above zero"),
+        (["--cpu", "1", "--stop"], "--stop takes no amount"),
+        (["--cpu", "1"], "a is not running"),
+    ],
+)
+def test_a_load_that_makes_no_sense_is_refused(state: Path, arguments: list[str], problem: str) -> None:
+    done("create", "a")
+    if "running" not in problem:
+        done("start", "a")
+    result = vm("load", "a", *arguments)
+    assert result.exception is not None
+    assert problem in result.output + str(result.exception)
