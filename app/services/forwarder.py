@@ -321,6 +321,11 @@ class Forwarder:
         """Try it again after a pause; one job watches over all that wait."""
         with self._lock:
             item.is_tried = False
+            is_late = key not in self._lines
+        if is_late:  # `cancel` has handed on what was left, and did not wait for this one
+            self._finish(item, self._hand_on(item, is_tried=True))
+            return
+        with self._lock:
             heapq.heappush(self._waiting, (self._clock.monotonic() + RETRY_EVERY_S, next(self._order), key))
             must_begin = not self._has_timer and not self._is_cancelled
             self._has_timer = self._has_timer or must_begin

@@ -264,6 +264,31 @@ def test_a_stat_from_the_queue_stays_there_at_the_end(setting: Setting) -> None:
     assert setting.sent == []
 
 
+def test_a_stat_whose_try_outlasts_the_end_has_a_fate_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.services.forwarder.CANCEL_S", 0.01)
+    begun, goes_on, ended = threading.Event(), threading.Event(), threading.Event()
+    fates: list[Fate] = []
+
+    def noted(stat: Stat, fate: Fate) -> None:
+        fates.append(fate)
+        ended.set()
+
+    def accept(stat: Stat) -> None:
+        begun.set()
+        goes_on.wait(60)
+        raise OSError("no answer")
+
+    forwarder = Forwarder(BUCKETS, holder=US, noted=noted)
+    lease_based_processor(forwarder, accept).updated(BUCKETS.owner("a/vm"), US)
+    assert forwarder.process(Stat("a/vm", 1))
+    assert begun.wait(60)
+    forwarder.cancel()
+    assert forwarder.in_hand == 1
+    goes_on.set()
+    assert ended.wait(60)
+    assert fates == [Fate.DROPPED]
+
+
 def test_it_works_on_plain_threads_with_nothing_but_its_buckets() -> None:
     done = threading.Event()
     forwarder = Forwarder(BUCKETS, holder=US)
