@@ -104,10 +104,10 @@ def start_child(
 def _report(plan: FleetPlan, pids: dict[str, int], environment: dict[str, str]) -> None:
     stores = Stores(load_settings(environment["CONFIG_PATH"], environment))
     time.sleep(WARM_UP_S)
-    polls, scalings, cpu, begun = *_counters(stores), _cpu_s(pids), time.monotonic()
+    polls, scalings, cpu, begun = *counters_of(stores), cpu_s(pids), time.monotonic()
     time.sleep(plan.seconds)
-    later_polls, later_scalings = _counters(stores)
-    spent = {name: after - cpu[name] for name, after in _cpu_s(pids).items()}
+    later_polls, later_scalings = counters_of(stores)
+    spent = {name: after - cpu[name] for name, after in cpu_s(pids).items()}
     elapsed = time.monotonic() - begun
     polls, scalings = later_polls - polls, later_scalings - scalings
     due = plan.vms * elapsed / plan.period_s
@@ -116,13 +116,13 @@ def _report(plan: FleetPlan, pids: dict[str, int], environment: dict[str, str]) 
     print(f"  polls {polls} of {due:.0f} due ({polls / due:.1%}), scaling tasks {scalings}")
     print("  process     CPU s   of one core")
     for name, seconds in spent.items():
-        print(f"  {name:<10} {seconds:6.2f}   {seconds / elapsed:6.1%}  {_rss_mib(pids[name]):5.0f} MiB")
+        print(f"  {name:<10} {seconds:6.2f}   {seconds / elapsed:6.1%}  {rss_mib(pids[name]):5.0f} MiB")
     per_poll = of_workers / polls * 1000 if polls else float("nan")
     share = f"{of_workers / elapsed:.1%} of one core"
     print(f"  workers together: {share}, {per_poll:.2f} ms of CPU per VM and poll")
 
 
-def _counters(stores: Stores) -> tuple[int, int]:
+def counters_of(stores: Stores) -> tuple[int, int]:
     """Polls and scaling tasks of all workers since their start."""
     polls = scalings = 0
     for agent in stores.agents.list():
@@ -133,7 +133,7 @@ def _counters(stores: Stores) -> tuple[int, int]:
     return polls, scalings
 
 
-def _cpu_s(pids: dict[str, int]) -> dict[str, float]:
+def cpu_s(pids: dict[str, int]) -> dict[str, float]:
     spent = {}
     for name, pid in pids.items():
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -141,6 +141,6 @@ def _cpu_s(pids: dict[str, int]) -> dict[str, float]:
     return spent
 
 
-def _rss_mib(pid: int) -> float:
+def rss_mib(pid: int) -> float:
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
