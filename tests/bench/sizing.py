@@ -121,11 +121,12 @@ def main() -> None:
     )
     for cost in costs:
         rate, polls = cost.polls / cost.seconds, max(cost.polls, 1)
+        worker_ms, redis_ms = cost.worker_s / polls * 1000, cost.redis_s / polls * 1000
         print(
             f"{cost.vms:5}  {rate:7.1f}  {cost.scalings / cost.seconds:9.2f}  "
-            f"{cost.worker_s / cost.seconds:6.1%}  {cost.worker_s / polls * 1000:7.2f}  "
-            f"{cost.worker_mib:5.0f}  {cost.redis_s / cost.seconds:6.1%}  {cost.redis_s / polls * 1000:7.3f}  "
-            f"{cost.redis_mib:8.2f}  {cost.commands / polls:9.1f}  {cost.traffic / polls / 1024:8.2f}"
+            f"{cost.worker_s / cost.seconds:6.1%}  {worker_ms:7.2f}  {cost.worker_mib:5.0f}  "
+            f"{cost.redis_s / cost.seconds:6.1%}  {redis_ms:7.3f}  {cost.redis_mib:8.2f}  "
+            f"{cost.commands / polls:9.1f}  {cost.traffic / polls / 1024:8.2f}"
         )
     print(f"a record {costs[-1].record:.0f} bytes, an audit entry {costs[-1].entry:.0f} bytes")
     first, last = costs[0], costs[-1]
