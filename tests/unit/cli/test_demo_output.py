@@ -23,6 +23,14 @@ def test_plain_lines_are_one_per_resize_and_one_each_five_seconds(capsys: pytest
     assert "1 up, 0 down; 1 VM" in printed[2]
 
 
+def test_a_note_is_told_when_it_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = PlainLines()
+    for second, note in enumerate(("nproc 1", "nproc 1", "nproc 2", "nproc 1")):
+        lines.show(demo_facts(None, elapsed_s=float(second), notes=("other", note)), Tally(), ())
+    told = [line for line in capsys.readouterr().out.splitlines() if "nproc" in line]
+    assert told == ["   0.0s nproc 1", "   2.0s nproc 2", "   3.0s nproc 1"]
+
+
 def test_a_process_started_again_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     lines, tally = PlainLines(), Tally()
     children = (child("redis"), child("beat", restarts=1, last_end="killed by SIGKILL"))

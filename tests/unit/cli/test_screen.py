@@ -142,6 +142,16 @@ def test_counters_processes_and_addresses_are_on_top() -> None:
     assert lines[5] == "no live beat"
 
 
+def test_what_guests_say_stands_above_the_vms() -> None:
+    lines = lines_of(
+        demo_facts(fleet_view(many(3)), notes=("vm1 says: nproc 3, MemTotal 981 MiB", "\x1b[2J"))
+    )
+    said = next(number for number, line in enumerate(lines) if "vm1 says: nproc 3" in line)
+    assert said < next(number for number, line in enumerate(lines) if "web-001" in line)
+    assert "\x1b" not in "".join(lines)
+    assert len(lines_of(demo_facts(fleet_view(many(30)), notes=("a", "b")), height=12)) <= 12
+
+
 def test_processes_that_do_not_fit_go_on_in_the_next_line() -> None:
     children = tuple(
         child(name, pid=None, last_end="killed by SIGKILL") for name in ("redis", "worker1", "beat")
