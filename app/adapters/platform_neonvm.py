@@ -8,27 +8,23 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from queue import Empty, Full, Queue
 
-from app.adapters.kubernetes_api import ApiServer, JsonObject
+from app.adapters.kubernetes_api import ApiServer
 from app.adapters.kubernetes_watch import MAX_EVENTS, Kind, ObjectWatch, WatchEvent
-from app.core.model import ScalingConfig
+from app.adapters.neonvm_fleet import FleetRules, KnownFleet
 from app.core.resources import Resources
 from app.errors import InvalidInput, PeerError, PeerRefused, PeerTimedOut
 from app.ports.platform import Cursor, InventoryChange
 from app.ports.store import FencingToken
-from app.ports.vm import Address, MonitorPolicy, VirtualMachine, VmKey
+from app.ports.vm import VirtualMachine
+from app.protocols.managed_fields import OUR_MANAGER
 from app.protocols.virtual_machine import (
     GROUP,
     PLURAL,
     VERSION,
-    Selection,
-    UseBasis,
     VmObject,
-    is_ours,
-    key_of,
     read_virtual_machine,
     resize_patch,
 )
@@ -48,40 +44,6 @@ _WEBHOOK = "admission webhook"
 _BASE = f"/apis/{GROUP}/{VERSION}"
 
 
-@dataclass(frozen=True, slots=True)
-class VmPorts:
-    """Where the servers of a VM's pod listen."""
-
-    metrics: int
-    monitor: int
-    informant: int
-
-
-@dataclass(frozen=True, slots=True)
-class FleetRules:
-    """What is ours, and what VMs that say nothing of their own get.
-
-    Attributes:
-        namespaces: only these; none: all.
-        label_selector: narrows what the API server sends, beside `selection`.
-        field_selector: likewise.
-    """
-
-    selection: Selection
-    targets: ScalingConfig
-    ports: VmPorts
-    namespaces: tuple[str, ...] = ()
-    label_selector: str | None = None
-    field_selector: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    vm: VirtualMachine
-    basis: UseBasis
-    version: str
-
-
 class NeonvmPlatform:
     """`app.ports.platform.Platform` over an API server; `changes` is for one caller at a time."""
 
@@ -95,7 +57,7 @@ class NeonvmPlatform:
         self._cursor: Cursor | None = None
         self._events: Queue[WatchEvent] = Queue(MAX_EVENTS)
         self._watches: list[ObjectWatch] = []
-        self._known: dict[VmKey, _Known] = {}
+        self._fleet = KnownFleet(rules)
 
     def changes(self, cursor: Cursor | None, *, wait_s: float) -> InventoryChange:
         """Events since the last call; the whole fleet if events were missed."""
@@ -107,7 +69,7 @@ class NeonvmPlatform:
         if not events and (failure := self._failure()) is not None:
             # Not a refusal, whatever it is: the list is still good, and the watch goes on by itself.
             raise PeerTimedOut(failure.peer, failure.problem)
-        return self._fold(cursor, events)
+        return self._fleet.fold(cursor, events)
 
     def read_size(self, vm: VirtualMachine, *, timeout_s: float) -> Resources:
         """The size that the object's status tells."""
@@ -123,17 +85,19 @@ class NeonvmPlatform:
         del token  # An object has no place for it: the patch's `test` is the guard.
         if target.has_field_above(vm.max) or target.has_field_below(vm.min):
             raise PeerRefused(self._api.peer, f"{vm.key}: the size is out of the VM's bounds", code=422)
-        known = self._known.get(vm.key)
+        known = self._fleet.vms.get(vm.key)
+        if known is None and (unreadable := self._fleet.unreadable.get(vm.key)) is not None:
+            raise PeerRefused(self._api.peer, f"{vm.key}: {unreadable.problem}", code=422)
         if known is None or known.vm.uid != vm.uid:
             raise PeerRefused(self._api.peer, f"{vm.key} is gone", code=404)
         if known.vm.use != vm.use:
-            raise PeerRefused(self._api.peer, f"{vm.key}: another writer has changed its use", code=412)
+            raise self._conflict(vm, known.vm.use_writer)
         started = self._monotonic()
         try:
             answer = self._api.call(
                 "PATCH",
                 self._path(vm),
-                query={"timeout": f"{max(timeout_s, 0.1):.1f}s", "fieldManager": "vmscaler"},
+                query={"timeout": f"{max(timeout_s, 0.1):.1f}s", "fieldManager": OUR_MANAGER},
                 body=resize_patch(vm.uid, known.basis, target),
                 content_type="application/json-patch+json",
                 timeout_s=timeout_s,
@@ -161,21 +125,22 @@ class NeonvmPlatform:
             for path in _collections(self._rules.namespaces)
         ]
         items = [item for watch in self._watches for item in watch.read_all()]
-        self._known = {}
+        before = self._fleet.begin_anew()
         cursor = Cursor(str(uuid.uuid4()))
         updated: list[VirtualMachine] = []
-        unreadable: list[tuple[str, str]] = []
         for start in range(0, len(items), READ_AT_ONCE):
             part = items[start : start + READ_AT_ONCE]
-            change = self._fold(cursor, [WatchEvent(Kind.ADDED, item) for item in part])
-            updated += change.updated
-            unreadable += change.unreadable
+            updated += self._fleet.fold(cursor, [WatchEvent(Kind.ADDED, item) for item in part]).updated
             # Others' turn: a whole fleet takes a third of a second.
             time.sleep(0)
+        unreadable = self._fleet.unreadable
+        # Whoever has their names now: these VMs are gone.
+        gone = [key for key, found in unreadable.items() if before.get(key, found.uid) != found.uid]
+        problems = tuple((key, found.problem) for key, found in unreadable.items())
         self._cursor = cursor
         for watch in self._watches:
             watch.follow()
-        return InventoryChange(cursor, True, tuple(updated), (), tuple(unreadable))
+        return InventoryChange(cursor, True, tuple(updated), tuple(gone), problems)
 
     def _gather(self, wait_s: float) -> list[WatchEvent]:
         found: list[WatchEvent] = []
@@ -186,62 +151,6 @@ class NeonvmPlatform:
         except Empty:
             pass
         return found
-
-    def _fold(self, cursor: Cursor, events: Sequence[WatchEvent]) -> InventoryChange:
-        """The last word on each VM."""
-        updated: dict[VmKey, VirtualMachine] = {}
-        removed: dict[VmKey, None] = {}
-        unreadable: dict[VmKey, str] = {}
-        for event in events:
-            key = VmKey("/".join(key_of(event.item)))
-            known = self._known.get(key)
-            if known is not None and _is_outdated(event, known):
-                continue
-            updated.pop(key, None)
-            unreadable.pop(key, None)
-            if event.kind is Kind.DELETED or not is_ours(event.item, self._rules.selection):
-                if self._known.pop(key, None) is not None:
-                    removed[key] = None
-                continue
-            try:
-                found = self._take(event.item)
-            except InvalidInput as err:
-                unreadable[key] = str(err)
-                continue
-            removed.pop(key, None)
-            updated[key] = found
-        return InventoryChange(
-            cursor, False, tuple(updated.values()), tuple(removed), tuple(unreadable.items())
-        )
-
-    def _take(self, item: JsonObject) -> VirtualMachine:
-        found = read_virtual_machine(item, self._rules.selection, self._rules.targets)
-        vm = self._machine(found)
-        self._known[vm.key] = _Known(vm, found.basis, _version(item))
-        return vm
-
-    def _machine(self, found: VmObject) -> VirtualMachine:
-        ports = self._rules.ports
-        at = found.pod_ip
-        return VirtualMachine(
-            namespace=found.namespace,
-            name=found.name,
-            uid=found.uid,
-            node=found.node,
-            min=found.min,
-            max=found.max,
-            use=found.use,
-            observed=found.observed,
-            slot_bytes=found.slot_bytes,
-            scaling_config=found.scaling_config,
-            mode=found.mode,
-            monitor=MonitorPolicy.REQUIRED,
-            metrics=None if at is None else Address(at, ports.metrics),
-            monitor_address=None if at is None else Address(at, ports.monitor),
-            migrating=found.migrating,
-            endpoint_id=found.endpoint_id,
-            informant=None if at is None else Address(at, ports.informant),
-        )
 
     def _failure(self) -> PeerError | None:
         return next((watch.problem for watch in self._watches if watch.failures >= TOLD_FAILURES), None)
@@ -280,8 +189,13 @@ class NeonvmPlatform:
             except PeerError as again:
                 return again if isinstance(again, PeerRefused) and again.code == 404 else err
             if found.use != vm.use:
-                return PeerRefused(self._api.peer, f"{vm.key}: another writer has changed its use", code=412)
+                return self._conflict(vm, found.use_writer)
         return err
+
+    def _conflict(self, vm: VirtualMachine, writer: str | None) -> PeerRefused:
+        """Somebody else scales the VM too; who, as far as the object tells."""
+        named = f" ({writer})" if writer is not None and writer != OUR_MANAGER else ""
+        return PeerRefused(self._api.peer, f"{vm.key}: another writer{named} has changed its use", code=412)
 
     def _tell(self, event: WatchEvent) -> None:
         """An event that we know before the watch does; where there is no room the watch tells it later."""
@@ -307,28 +221,3 @@ def _selectors(rules: FleetRules) -> dict[str, str]:
     labels += [rules.label_selector] if rules.label_selector else []
     found = {"labelSelector": ",".join(labels), "fieldSelector": rules.field_selector or ""}
     return {name: value for name, value in found.items() if value}
-
-
-def _version(item: JsonObject) -> str:
-    return str(_metadata(item).get("resourceVersion", ""))
-
-
-def _metadata(item: JsonObject) -> JsonObject:
-    metadata = item.get("metadata")
-    return metadata if isinstance(metadata, dict) else {}
-
-
-def _is_outdated(event: WatchEvent, known: _Known) -> bool:
-    """Whether it tells of an earlier VM of that name, or of an earlier state.
-
-    Versions that are no numbers can't be compared: then the order of events is what counts.
-    """
-    if event.kind is Kind.DELETED and _metadata(event.item).get("uid") != known.vm.uid:
-        return True
-    version = _version(event.item)
-    return (
-        version.isascii()
-        and version.isdigit()
-        and known.version.isdigit()
-        and int(version) < int(known.version)
-    )

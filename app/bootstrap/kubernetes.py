@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from app.adapters.kubernetes_api import ApiServer
 from app.adapters.kubernetes_scheduler import PodSchedulerWatch
-from app.adapters.platform_neonvm import FleetRules, NeonvmPlatform, VmPorts
+from app.adapters.neonvm_fleet import FleetRules, VmPorts
+from app.adapters.platform_neonvm import NeonvmPlatform
 from app.config import Settings
 from app.ports.runtime import Clock
 from app.protocols.virtual_machine import Selection

@@ -21,8 +21,8 @@ class InventoryChange:
         cursor: give it to the next call.
         is_full: `updated` is the whole fleet; what isn't in it is gone.
         updated: VMs that are new or changed.
-        removed: keys of VMs that are gone.
-        unreadable: (which VM, what is wrong with it) of VMs that were skipped.
+        removed: keys of VMs that are gone; one that is in `updated` or `unreadable` as well was made anew.
+        unreadable: (which VM, what is wrong with it) of VMs that were skipped; what was known of them stays.
     """
 
     cursor: Cursor

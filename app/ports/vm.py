@@ -42,6 +42,7 @@ class VirtualMachine:
         informant: where its informant listens; None where it has none, or the platform can't tell.
         migrating: nothing may be asked of anyone until it runs again.
         endpoint_id: billing identity, None where there is none.
+        use_writer: who set `use` last, where the platform tells; two that scale one VM are found by it.
     """
 
     namespace: str
@@ -61,6 +62,7 @@ class VirtualMachine:
     migrating: bool = False
     endpoint_id: str | None = None
     informant: Address | None = None
+    use_writer: str | None = None
 
     @property
     def key(self) -> VmKey:

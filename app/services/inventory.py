@@ -103,14 +103,14 @@ class Inventory:
             self.vms[vm.key] = vm
             if before != vm:
                 self._tell(vm)
+        unreadable = dict(change.unreadable)
+        gone = [key for key in change.removed if key not in seen]
         if change.is_full:
-            gone = [key for key in self.vms if key not in seen]
-        else:
-            gone = [key for key in change.removed if key not in seen]
+            gone += [key for key in self.vms if key not in seen and key not in unreadable]
         for key in gone:
-            if key not in dict(change.unreadable):
+            if key not in unreadable:
                 self.unreadable.pop(key, None)
-                self._remove(key)
+            self._remove(key)
         self.answers += 1
         if change.is_full:
             self.is_ready = True

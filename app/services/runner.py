@@ -37,6 +37,7 @@ from app.services.agent_settings import AgentSettings
 from app.services.audit import MAX_TEXT, AuditLog, size_json
 from app.services.fixed_size import fixed_text, for_core
 from app.services.leave import Leave, bar_of
+from app.services.platform_changes import note_changes
 from app.services.recorder import Recorder
 from app.services.restraint import restrain
 from app.services.runner_status import FAILED, stuck_reason
@@ -180,17 +181,16 @@ class Runner:
         """The platform describes the VM anew; its observed size, if told, is taken in."""
         if vm == self.vm:
             return
-        was_migrating, had_policy = self.vm.migrating, self.vm.monitor
+        before = self.vm
         if vm.endpoint_id != self.vm.endpoint_id:
             self._endpoint_assigned(vm.endpoint_id)
         self.vm = vm
-        if had_policy is not vm.monitor:
+        if before.monitor is not vm.monitor:
             self.apply(MonitorReset())
         self.apply(UpdatedVm(for_core(vm.for_core(), self.intents)))
-        if was_migrating != vm.migrating:
-            self.audit.add("migrating" if vm.migrating else "migrated", why="the platform says so")
+        note_changes(self, before, vm)
         if not vm.migrating:
-            self.is_migrating_by_scheduler = self.is_migrating_by_scheduler and was_migrating is False
+            self.is_migrating_by_scheduler = self.is_migrating_by_scheduler and not before.migrating
         self.set_mode()
         if vm.observed is not None:
             self.observe(vm.observed)

@@ -37,6 +37,7 @@ SHARED_ADAPTERS = frozenset(
         "kubernetes_api",
         "kubernetes_watch",
         "native_thread",
+        "neonvm_fleet",
         "qmp",
         "telemetry",
     }

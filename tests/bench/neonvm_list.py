@@ -9,7 +9,8 @@ import sys
 import tempfile
 
 from app.adapters.kubernetes_api import ApiServer
-from app.adapters.platform_neonvm import FleetRules, NeonvmPlatform, VmPorts
+from app.adapters.neonvm_fleet import FleetRules, VmPorts
+from app.adapters.platform_neonvm import NeonvmPlatform
 from app.core.model import ScalingConfig
 from tests.fakes.neonvm_cluster import SELECTION, VMS, NeonvmCluster, vm_object
 

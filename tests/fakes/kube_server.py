@@ -146,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
             verb = "watch" if query.get("watch") else "list"
         double.seen[verb, resource] += 1
         self._refuse_as_told(verb, resource)
-        store = double.store
+        store, manager = double.store, query.get("fieldManager", "python")
         match verb:
             case "watch":
                 self._watch(resource, namespace, query)
@@ -157,14 +157,16 @@ class _Handler(BaseHTTPRequestHandler):
             case "create":
                 item = json.loads(body)
                 item["metadata"].setdefault("namespace", namespace)
-                self._answer(201, store.create(resource, item))
+                self._answer(201, store.create(resource, item, manager))
             case "update":
-                self._answer(200, store.update(resource, namespace, name, json.loads(body)))
+                self._answer(200, store.update(resource, namespace, name, json.loads(body), manager))
             case "patch":
                 if self.headers.get("Content-Type") != "application/json-patch+json":
                     raise ApiError(415, "UnsupportedMediaType", "the body is no JSON Patch")
                 double.patches.append(json.loads(body))
-                found = store.patch(resource, namespace, name, json.loads(body), status=sub == "status")
+                found = store.patch(
+                    resource, namespace, name, json.loads(body), status=sub == "status", manager=manager
+                )
                 self._answer(200, found)
             case "delete":
                 self._answer(200, store.delete(resource, namespace, name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,6 +55,11 @@ class KubeStore:
         self.objects: dict[tuple[str, str, str], Json] = {}
         self.log: list[Change] = []
         self.validate: Callable[[str, Json], None] = lambda resource, item: None
+        self._managers: dict[tuple[str, str, str], str] = {}
+
+    def set_manager(self, resource: str, namespace: str, name: str, manager: str) -> None:
+        """Whose `put` the next ones of an object are."""
+        self._managers[resource, namespace, name] = manager
 
     def put(self, resource: str, item: Json) -> Json:
         """Create or replace, behind every client's back."""
@@ -62,9 +68,10 @@ class KubeStore:
             old = self.objects.get(key)
             new = copy.deepcopy(item)
             new["metadata"].setdefault("uid", old["metadata"]["uid"] if old else str(uuid.uuid4()))
+            note_manager(old, new, self._managers.get(key, "kubectl"))
             return self._store("MODIFIED" if old else "ADDED", key, old, new)
 
-    def create(self, resource: str, item: Json) -> Json:
+    def create(self, resource: str, item: Json, manager: str = "kubectl") -> Json:
         with self.changed:
             if _key(resource, item) in self.objects:
                 raise ApiError(
@@ -72,10 +79,11 @@ class KubeStore:
                 )
             new = copy.deepcopy(item)
             new["metadata"]["uid"] = str(uuid.uuid4())
+            note_manager(None, new, manager)
             self.validate(resource, new)
             return self._store("ADDED", _key(resource, new), None, new)
 
-    def update(self, resource: str, namespace: str, name: str, item: Json) -> Json:
+    def update(self, resource: str, namespace: str, name: str, item: Json, manager: str = "kubectl") -> Json:
         """Replace, refused if the resourceVersion that it names is not the present one."""
         with self.changed:
             old = self.get(resource, namespace, name)
@@ -84,6 +92,7 @@ class KubeStore:
                 raise ApiError(409, "Conflict", f'the object "{name}" has been modified')
             new = copy.deepcopy(item)
             new["metadata"]["uid"] = old["metadata"]["uid"]
+            note_manager(old, new, manager)
             self.validate(resource, new)
             return self._store("MODIFIED", (resource, namespace, name), old, new)
 
@@ -105,7 +114,14 @@ class KubeStore:
             return gone
 
     def patch(
-        self, resource: str, namespace: str, name: str, operations: Any, *, status: bool = False
+        self,
+        resource: str,
+        namespace: str,
+        name: str,
+        operations: Any,
+        *,
+        status: bool = False,
+        manager: str = "kubectl",
     ) -> Json:
         """JSON Patch; of the object without its status, or with `status` of nothing else."""
         with self.changed:
@@ -116,6 +132,7 @@ class KubeStore:
             self.validate(resource, new)
             if _without_version(new) == _without_version(old):
                 return old
+            note_manager(old, new, manager)
             return self._store("MODIFIED", (resource, namespace, name), old, new)
 
     def compact(self) -> None:
@@ -141,6 +158,23 @@ class KubeStore:
     def _note(self, change: Change) -> None:
         self.log.append(change)
         self.changed.notify_all()
+
+
+def note_manager(old: Json | None, new: Json, manager: str) -> None:
+    """Keep account of who set `use` last, as far as it is used here: one entry, for both fields."""
+    uses = [
+        None if item is None else [(item.get("spec") or {}).get("guest", {}).get(name) for name in _USED]
+        for item in (old, new)
+    ]
+    if uses[0] == uses[1] or uses[1] == [None, None]:
+        return
+    use = {"f:use": {}}
+    fields = {"f:spec": {"f:guest": {"f:cpus": use, "f:memorySlots": use}}}
+    entry = {"manager": manager, "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": fields}
+    new["metadata"]["managedFields"] = [{**entry, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}]
+
+
+_USED = ("cpus", "memorySlots")
 
 
 def apply_patch(item: Json, operations: Any) -> Json:

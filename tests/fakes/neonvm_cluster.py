@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import Any
 
 from app.adapters.kubernetes_api import ApiServer
-from app.adapters.platform_neonvm import FleetRules, NeonvmPlatform, VmPorts
+from app.adapters.neonvm_fleet import FleetRules, VmPorts
+from app.adapters.platform_neonvm import NeonvmPlatform
 from app.core.model import ScalingConfig
+from app.errors import InvalidInput
 from app.protocols.quantity import parse_bytes, parse_milli_cpu
 from app.protocols.virtual_machine import Selection
 from tests.fakes.kube_server import KubeServer
@@ -108,7 +111,8 @@ class NeonvmCluster:
                 self.store.changed.wait(0.2)
                 if self.is_applying:
                     for key in [key for key in self.store.objects if key[0] == VMS]:
-                        self._apply(key)
+                        with suppress(KeyError, InvalidInput, ApiError):
+                            self._apply(key)
 
     def _apply(self, key: tuple[str, str, str]) -> None:
         item = self.store.objects[key]

@@ -18,7 +18,7 @@ from app.ports.store import FencingToken
 from app.ports.vm import VirtualMachine, VmKey
 from app.protocols.virtual_machine import Selection
 from app.services.inventory import Inventory
-from tests.fakes.neonvm_cluster import ENABLED, VMS, NeonvmCluster, vm_object
+from tests.fakes.neonvm_cluster import ENABLED, SELECTION, VMS, NeonvmCluster, vm_object
 from tests.fleet_process import until
 
 _LIMIT_S = 30.0
@@ -92,6 +92,77 @@ def test_a_vm_that_cannot_be_read_is_named_and_the_others_go_on(
     assert change.unreadable == (("sim/b", ".spec.guest.memorySlots.max: must be a whole number of slots"),)
 
 
+def test_a_vm_that_cannot_be_read_any_more_stays_as_it_was_and_nothing_is_asked_for_it(
+    cluster: NeonvmCluster, platform: NeonvmPlatform
+) -> None:
+    followed = Followed(platform)
+    cluster.change("b", "spec.guest.cpus.max", "lots")
+    until(lambda: followed.step() and "sim/b" in followed.inventory.unreadable, "it is seen")
+    vm = followed.vms[key("b")]
+    with pytest.raises(PeerRefused, match=r"\.spec\.guest\.cpus\.max") as caught:
+        platform.apply_size(vm, resources(2000, 4), token=TOKEN, timeout_s=_LIMIT_S)
+    assert caught.value.code == 422
+    cluster.change("b", "spec.guest.cpus.max", 3)
+    until(lambda: followed.step() and followed.inventory.unreadable == {}, "it can be read again")
+    assert followed.vms[key("b")].max == resources(3000, 8)
+    assert (followed.removed, cluster.server.patches) == ([], [])
+
+
+@pytest.mark.parametrize("is_listed_anew", [False, True])
+def test_a_vm_that_is_deleted_while_it_cannot_be_read_is_forgotten(
+    cluster: NeonvmCluster, platform: NeonvmPlatform, is_listed_anew: bool
+) -> None:
+    followed = Followed(platform)
+    cluster.change("b", "spec.guest.cpus.max", "lots")
+    until(lambda: followed.step() and "sim/b" in followed.inventory.unreadable, "it is seen")
+    if is_listed_anew:
+        followed.take(platform.changes(None, wait_s=0))
+        assert key("b") in followed.vms
+    cluster.store.delete(VMS, "sim", "b")
+    until(lambda: followed.step() and key("b") not in followed.vms, "it is gone")
+    assert followed.inventory.unreadable == {}
+    assert followed.removed == [key("b")]
+
+
+@pytest.mark.parametrize("is_listed_anew", [False, True])
+def test_a_vm_made_anew_that_cannot_be_read_is_not_taken_for_the_earlier_one(
+    cluster: NeonvmCluster, platform: NeonvmPlatform, is_listed_anew: bool
+) -> None:
+    followed = Followed(platform)
+    cluster.store.delete(VMS, "sim", "b")
+    broken = vm_object("b")
+    del broken["spec"]["guest"]["memorySlotSize"]
+    cluster.store.put(VMS, broken)
+    if is_listed_anew:
+        followed.take(platform.changes(None, wait_s=0))
+    until(lambda: followed.step() and "sim/b" in followed.inventory.unreadable, "it is seen")
+    assert followed.removed == [key("b")]
+    assert key("b") not in followed.vms
+
+
+def test_a_vm_that_could_never_be_read_is_forgotten_with_its_object(
+    cluster: NeonvmCluster, platform: NeonvmPlatform
+) -> None:
+    cluster.change("b", "spec.guest.cpus.max", "lots")
+    followed = Followed(platform)
+    assert "sim/b" in followed.inventory.unreadable
+    cluster.store.delete(VMS, "sim", "b")
+    until(lambda: followed.step() and followed.inventory.unreadable == {}, "it is forgotten")
+
+
+def test_who_else_changes_the_size_is_named(cluster: NeonvmCluster, platform: NeonvmPlatform) -> None:
+    followed = Followed(platform)
+    vm = followed.vms[key("a")]
+    cluster.store.set_manager(VMS, "sim", "a", "autoscaler-agent")
+    cluster.change("a", "spec.guest.cpus.use", 3)
+    with pytest.raises(PeerRefused, match=r"another writer \(autoscaler-agent\) has changed its use"):
+        platform.apply_size(vm, resources(2000, 4), token=TOKEN, timeout_s=_LIMIT_S)
+    until(lambda: followed.step() and followed.vms[key("a")].use == resources(3000, 4), "it is read again")
+    assert followed.vms[key("a")].use_writer == "autoscaler-agent"
+    platform.apply_size(followed.vms[key("a")], resources(2000, 4), token=TOKEN, timeout_s=_LIMIT_S)
+    until(lambda: followed.step() and followed.vms[key("a")].use_writer == "vmscaler", "now it is us")
+
+
 def test_a_label_that_is_flipped_adds_and_removes_the_vm(
     cluster: NeonvmCluster, platform: NeonvmPlatform
 ) -> None:
@@ -110,7 +181,7 @@ def test_a_vm_made_anew_under_its_name_is_another_one(
     old = followed.vms[key("a")]
     cluster.store.delete(VMS, "sim", "a")
     cluster.store.put(VMS, vm_object("a"))
-    until(lambda: followed.step() and followed.vms[key("a")].uid != old.uid, "the new one is seen")
+    until(lambda: followed.step() and followed.vms.get(key("a"), old).uid != old.uid, "the new one is seen")
     assert followed.removed == [key("a")]
     with pytest.raises(PeerRefused) as caught:
         platform.apply_size(old, resources(2000, 4), token=TOKEN, timeout_s=_LIMIT_S)
@@ -253,6 +324,27 @@ def test_a_vm_deleted_meanwhile_ends_as_gone(cluster: NeonvmCluster, platform: N
         platform.apply_size(vm, resources(2000, 4), token=TOKEN, timeout_s=_LIMIT_S)
     assert caught.value.code == 404
     until(lambda: followed.step() and key("a") not in followed.vms, "the inventory is told")
+
+
+def test_a_worker_that_is_bound_to_a_node_sees_the_vms_of_that_node(
+    cluster: NeonvmCluster, tmp_path: Path
+) -> None:
+    cluster.change("b", "status.node", "node-b")
+    here, there = (
+        Followed(cluster.platform(str(tmp_path / node), selection=replace(SELECTION, node=node)))
+        for node in ("node-a", "node-b")
+    )
+    assert (set(here.vms), set(there.vms)) == ({"sim/a", "sim/c"}, {"sim/b"})
+    cluster.change("b", "status.phase", "Migrating")
+    cluster.change("b", "status.podIP", ...)
+    until(lambda: there.step() and there.vms[key("b")].migrating, "it stays with the node that it leaves")
+    cluster.change("b", "status.node", "node-a")
+    cluster.change("b", "status.podIP", "127.0.0.9")
+    cluster.change("b", "status.phase", "Running")
+    until(lambda: there.step() and not there.vms, "it has left")
+    until(lambda: here.step() and key("b") in here.vms, "it has arrived")
+    here.platform.close()
+    there.platform.close()
 
 
 def test_only_the_namespaces_that_are_asked_for_are_watched(cluster: NeonvmCluster, tmp_path: Path) -> None:

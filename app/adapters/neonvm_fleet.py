@@ -1,0 +1,184 @@
+"""What is known of a cluster's VMs: events of lists and watches, folded into the last word on each VM.
+
+One that can't be read any more keeps its last description in the inventory, so its runner goes on polling it;
+nothing is asked of the platform for it until it can be read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.adapters.kubernetes_api import JsonObject
+from app.adapters.kubernetes_watch import Kind, WatchEvent
+from app.core.model import ScalingConfig
+from app.errors import InvalidInput
+from app.ports.platform import Cursor, InventoryChange
+from app.ports.vm import Address, MonitorPolicy, VirtualMachine, VmKey
+from app.protocols.virtual_machine import (
+    Selection,
+    UseBasis,
+    VmObject,
+    is_ours,
+    key_of,
+    read_virtual_machine,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class VmPorts:
+    """Where the servers of a VM's pod listen."""
+
+    metrics: int
+    monitor: int
+    informant: int
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRules:
+    """What is ours, and what VMs that say nothing of their own get.
+
+    Attributes:
+        namespaces: only these; none: all.
+        label_selector: narrows what the API server sends, beside `selection`.
+        field_selector: likewise.
+    """
+
+    selection: Selection
+    targets: ScalingConfig
+    ports: VmPorts
+    namespaces: tuple[str, ...] = ()
+    label_selector: str | None = None
+    field_selector: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownVm:
+    """A VM as its object told last, with what a patch of it is based on."""
+
+    vm: VirtualMachine
+    basis: UseBasis
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableVm:
+    """An object of ours that can't be read.
+
+    Attributes:
+        problem: the field's path, and what is wrong with it.
+    """
+
+    uid: str
+    version: str
+    problem: str
+
+
+class KnownFleet:
+    """The VMs of one life of the watches; `fold` takes their events in the order in which they come.
+
+    Attributes:
+        vms: those that can be read.
+        unreadable: those that can't.
+    """
+
+    def __init__(self, rules: FleetRules) -> None:
+        self._rules = rules
+        self.vms: dict[VmKey, KnownVm] = {}
+        self.unreadable: dict[VmKey, UnreadableVm] = {}
+
+    def begin_anew(self) -> dict[VmKey, str]:
+        """Forget everything, before a list; the uid of each VM that was known."""
+        before = {key: known.vm.uid for key, known in self.vms.items()}
+        self.vms, self.unreadable = {}, {}
+        return before
+
+    def fold(self, cursor: Cursor, events: Sequence[WatchEvent]) -> InventoryChange:
+        """The last word on each VM; what is older than what is known is left out."""
+        updated: dict[VmKey, VirtualMachine] = {}
+        removed: dict[VmKey, None] = {}
+        for event in events:
+            key = VmKey("/".join(key_of(event.item)))
+            if self._is_outdated(key, event):
+                continue
+            updated.pop(key, None)
+            if event.kind is Kind.DELETED or not is_ours(event.item, self._rules.selection):
+                if self._forget(key):
+                    removed[key] = None
+                continue
+            if self._uid_of(key) not in (None, _text(event.item, "uid")):
+                self._forget(key)
+                removed[key] = None
+            try:
+                found = self._take(event.item)
+            except InvalidInput as err:
+                self.vms.pop(key, None)
+                self.unreadable[key] = UnreadableVm(
+                    _text(event.item, "uid"), _text(event.item, "resourceVersion"), str(err)
+                )
+                continue
+            updated[key] = found
+        seen = {VmKey("/".join(key_of(event.item))): None for event in events}
+        unreadable = tuple((key, self.unreadable[key].problem) for key in seen if key in self.unreadable)
+        return InventoryChange(cursor, False, tuple(updated.values()), tuple(removed), unreadable)
+
+    def _take(self, item: JsonObject) -> VirtualMachine:
+        found = read_virtual_machine(item, self._rules.selection, self._rules.targets)
+        vm = _machine(found, self._rules.ports)
+        self.vms[vm.key] = KnownVm(vm, found.basis, _text(item, "resourceVersion"))
+        self.unreadable.pop(vm.key, None)
+        return vm
+
+    def _forget(self, key: VmKey) -> bool:
+        """Whether anything was known of it."""
+        known, unreadable = self.vms.pop(key, None), self.unreadable.pop(key, None)
+        return known is not None or unreadable is not None
+
+    def _uid_of(self, key: VmKey) -> str | None:
+        known, unreadable = self.vms.get(key), self.unreadable.get(key)
+        return known.vm.uid if known is not None else None if unreadable is None else unreadable.uid
+
+    def _is_outdated(self, key: VmKey, event: WatchEvent) -> bool:
+        """Whether it tells of an earlier VM of that name, or of an earlier state.
+
+        Versions that are no numbers can't be compared: then the order of events is what counts.
+        """
+        known = self.vms.get(key) or self.unreadable.get(key)
+        if known is None:
+            return False
+        if event.kind is Kind.DELETED and _text(event.item, "uid") != self._uid_of(key):
+            return True
+        version, before = _text(event.item, "resourceVersion"), known.version
+        is_comparable = version.isascii() and version.isdigit() and before.isascii() and before.isdigit()
+        return is_comparable and int(version) < int(before)
+
+
+def _machine(found: VmObject, ports: VmPorts) -> VirtualMachine:
+    at = found.pod_ip
+    return VirtualMachine(
+        namespace=found.namespace,
+        name=found.name,
+        uid=found.uid,
+        node=found.node,
+        min=found.min,
+        max=found.max,
+        use=found.use,
+        observed=found.observed,
+        slot_bytes=found.slot_bytes,
+        scaling_config=found.scaling_config,
+        mode=found.mode,
+        monitor=MonitorPolicy.REQUIRED,
+        metrics=None if at is None else Address(at, ports.metrics),
+        monitor_address=None if at is None else Address(at, ports.monitor),
+        migrating=found.migrating,
+        endpoint_id=found.endpoint_id,
+        informant=None if at is None else Address(at, ports.informant),
+        use_writer=found.use_writer,
+    )
+
+
+def _text(item: JsonObject, name: str) -> str:
+    """A field of the metadata; "" where it is no text."""
+    metadata = item.get("metadata")
+    found = metadata.get(name) if isinstance(metadata, dict) else None
+    return found if isinstance(found, str) else ""
