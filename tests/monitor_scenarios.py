@@ -12,12 +12,14 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 
 import gevent
 
 from app.adapters.monitor_ws import MonitorDialer
 from app.core.model import Millis
 from app.core.resources import resources
+from app.ports.peers import MonitorCallbacks
 from app.ports.vm import Address
 from app.protocols.monitor_guest import DownscaleAsked, GuestConnection, SendToAgent, UpscaleGranted
 from tests.core_builders import a_config
@@ -31,6 +33,7 @@ FOLLOW_UP_S = 0.01
 RETRY_S = 0.3
 LONGEST_S = 60.0
 FLOOD_S = 3.0
+HEAVY_MESSAGES = 12
 
 
 class Monitor:
@@ -203,7 +206,43 @@ def flood() -> dict[str, object]:
         }
 
 
+def heavy() -> dict[str, object]:
+    """A guest that sends nothing but messages that take long to read; what a neighbour could do meanwhile."""
+    body = b'{"type": "UpscaleRequest", "id": 1, "x": [' + b"[]," * 21_000 + b"0]}"
+    ends: list[str] = []
+    turns, seen, at = 0, [0], [time.monotonic()]
+
+    def monitor(connection: socket.socket, number: int) -> None:
+        upgrade(connection)
+        read_frame(connection)
+        connection.sendall(frame(b'{"version": 1}'))
+        while True:
+            connection.sendall(frame(body))
+
+    def heard() -> None:
+        seen.append(turns)
+        at.append(time.monotonic())
+
+    def live() -> None:
+        nonlocal turns
+        while True:
+            gevent.sleep(0.0001)
+            turns += 1
+
+    with RawPeer(monitor) as peer:
+        address = Address(peer.host, peer.port)
+        session = MonitorDialer(30).connect(
+            address, MonitorCallbacks(heard, lambda: None, ends.append), timeout_s=LONGEST_S
+        )
+        neighbour = gevent.spawn(live)
+        gevent.sleep(0.01)
+        session.serve(lambda: len(seen) <= HEAVY_MESSAGES)
+        neighbour.kill()
+    took = [later - earlier for earlier, later in pairwise(seen)]
+    return {"turns": took, "seconds": at[-1] - at[0], "bytes": len(body) * HEAVY_MESSAGES}
+
+
 def main() -> None:
     """Run the scenario that is named; print its facts."""
-    scenarios = {"denials": denials, "error": error, "flood": flood}
+    scenarios = {"denials": denials, "error": error, "flood": flood, "heavy": heavy}
     sys.stdout.write(json.dumps(scenarios[sys.argv[1]]()))

@@ -35,8 +35,13 @@ LINGER_S = 1.0
 """How long we wait for the peer to see a close frame before the socket goes."""
 MAX_READS_PER_SECOND = 8000
 """Three a message: a guest may well send a thousand a second; beyond it we let it wait."""
+MAX_BYTES_PER_SECOND = 256 * 1024
+"""Four of the longest messages; one can take 8 ms of CPU to be read as JSON."""
 READS_PER_TURN = 64
-"""After so many reads others get their turn, for a flood never waits by itself."""
+BYTES_PER_TURN = 32 * 1024
+"""After so much others get their turn, for a flood never waits by itself."""
+TURN_PAUSE_S = 0.001
+"""How long that is. Not 0: gevent would go on with us fifty times before it looks at sockets and timers."""
 LONGEST_WAIT_S = 3600.0
 """A deadline at infinity is no number for a socket."""
 _RECEIVE_BYTES = 16_384
@@ -69,9 +74,9 @@ class _Wire:
     def __init__(self, connection: socket.socket | TlsSocket, deadline: float) -> None:
         self._socket = connection
         self._buffer = b""
-        self._turn = 0
+        self._turn_reads = self._turn_bytes = 0
         self._second = 0.0
-        self._reads = 0
+        self._reads = self._bytes = 0
         self.deadline = deadline
         self.send_timeout_s = SEND_TIMEOUT_S
         self.allowance: int | None = MAX_HANDSHAKE_BYTES
@@ -86,6 +91,8 @@ class _Wire:
             self._socket.settimeout(min(max(remaining, 0.001), LONGEST_WAIT_S))
             self._buffer = self._socket.recv(_RECEIVE_BYTES)
         data, self._buffer = self._buffer[:count], self._buffer[count:]
+        self._turn_reads += 1
+        self._turn_bytes += len(data)
         if self.allowance is not None:
             self.allowance -= len(data)
             if self.allowance < 0:
@@ -93,16 +100,17 @@ class _Wire:
         return data
 
     def _take_turns(self) -> None:
-        self._reads += 1
-        self._turn += 1
-        if self._turn >= READS_PER_TURN:
-            self._turn = 0
-            time.sleep(0)
-            now = time.monotonic()
-            if now - self._second >= 1:
-                self._second, self._reads = now, 0
-            elif self._reads > MAX_READS_PER_SECOND:
-                time.sleep(1 - (now - self._second))
+        """Before each read: what came since the last pause decides whether there is one now."""
+        if self._turn_reads < READS_PER_TURN and self._turn_bytes < BYTES_PER_TURN:
+            return
+        self._reads += self._turn_reads
+        self._bytes += self._turn_bytes
+        self._turn_reads = self._turn_bytes = 0
+        now = time.monotonic()
+        if now - self._second >= 1:
+            self._second, self._reads, self._bytes = now, 0, 0
+        is_flood = self._reads > MAX_READS_PER_SECOND or self._bytes > MAX_BYTES_PER_SECOND
+        time.sleep(1 - (now - self._second) if is_flood else TURN_PAUSE_S)
 
     def send(self, data: bytes) -> int:
         """Send some of it; TimeoutError when the peer takes nothing for `send_timeout_s`."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
+from app.adapters.bounded_websocket import MAX_BYTES_PER_SECOND
 from tests.monitor_scenarios import COOLDOWN_S, RETRY_S
 
 
@@ -52,3 +53,9 @@ def test_a_guest_that_asks_a_thousand_times_a_second_at_its_maximum_is_heard_onc
     assert found["trail"].count("upscale_requested") == 1
     assert (found["failed"], found["status"], found["use"]) == (0, "ok", [1_000, 4])
     assert found["permits"] <= 2, "there is nothing to ask the scheduler for"
+
+
+def test_a_guest_that_sends_what_takes_long_to_read_leaves_others_their_turn_after_each_message() -> None:
+    found = facts_of("heavy")
+    assert all(turns > 0 for turns in found["turns"]), found["turns"]
+    assert found["bytes"] <= MAX_BYTES_PER_SECOND * (found["seconds"] + 2)
