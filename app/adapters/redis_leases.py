@@ -140,10 +140,15 @@ def _row(bucket: BucketName, row: Sequence[Any]) -> LeaseRow:
 def _stored_row(bucket: BucketName, stored: Sequence[bytes | None], now: int) -> LeaseRow:
     """From the values of `_FIELDS`; what has expired counts as free."""
     token, agent, identity, until_ms, acquired_ms = stored
-    remaining_ms = max(int(until_ms or 0) - now, 0)
+    remaining_ms = max(_number(until_ms) - now, 0)
     if remaining_ms == 0:
         agent = acquired_ms = None
-    return _row(bucket, (token or 0, agent or b"", identity or b"", remaining_ms, acquired_ms or 0))
+    return _row(bucket, (_number(token), agent or b"", identity or b"", remaining_ms, _number(acquired_ms)))
+
+
+def _number(stored: bytes | None) -> int:
+    """As the scripts read it: 0 for what is missing, and for what is no number."""
+    return int(stored) if stored is not None and stored.isdigit() else 0
 
 
 def _live(scored: Sequence[bytes], older_than_ms: int) -> tuple[str, ...]:

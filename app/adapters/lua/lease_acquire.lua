@@ -14,6 +14,9 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local agent, identity, duration, seen = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 
+-- As in a round.
+local function number(stored) return tonumber(stored or '') or 0 end
+
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
 local history = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 local epoch = redis.call('HMGET', KEYS[1], 'run', 'since_ms', 'replid')
@@ -27,9 +30,9 @@ for i = 1, (#KEYS - 2) / 2 do
   tokens[i] = 0
   if may_acquire then
     local lease = redis.call('HMGET', lease_key, 'token', 'agent', 'until_ms')
-    if not lease[2] or lease[2] == agent or tonumber(lease[3] or '0') <= now then
-      local fence = tonumber(redis.call('GET', fence_key) or '0')
-      local token = math.max(tonumber(lease[1] or '0'), fence, now, seen) + 1
+    if not lease[2] or lease[2] == agent or number(lease[3]) <= now then
+      local fence = number(redis.call('GET', fence_key))
+      local token = math.max(number(lease[1]), fence, now, seen) + 1
       local text, token_text = string.format('%.0f', now), string.format('%.0f', token)
       redis.call('HSET', lease_key, 'token', token_text, 'agent', agent, 'identity', identity,
         'acquired_ms', text, 'renewed_ms', text, 'until_ms', string.format('%.0f', now + duration))

@@ -16,6 +16,9 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local agent, identity, duration = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
+-- 0 for what is missing, and for what is no number: one bad field must not end the work on all buckets.
+local function number(stored) return tonumber(stored or '') or 0 end
+
 -- Redis may have lost the number of buckets while the workers went on.
 local total = string.format('%.0f', (#KEYS - 4) / 2)
 redis.call('SETNX', KEYS[3], total)
@@ -48,10 +51,10 @@ for i = 1, (#KEYS - 4) / 2 do
   local lease_key, fence_key = KEYS[2 * i + 3], KEYS[2 * i + 4]
   local lease = redis.call('HMGET', lease_key, 'token', 'agent', 'identity', 'until_ms', 'renewed_ms',
     'acquired_ms')
-  local token = tonumber(lease[1] or '0')
+  local token = number(lease[1])
   local holder, holder_identity = lease[2] or '', lease[3] or ''
-  local remaining, acquired = tonumber(lease[4] or '0') - now, tonumber(lease[6] or '0')
-  if (tonumber(lease[5] or '0')) > now then
+  local remaining, acquired = number(lease[4]) - now, number(lease[6])
+  if number(lease[5]) > now then
     remaining = duration
     redis.call('HSET', lease_key, 'renewed_ms', string.format('%.0f', now),
       'until_ms', string.format('%.0f', now + duration))
@@ -60,7 +63,7 @@ for i = 1, (#KEYS - 4) / 2 do
   local renewed = 0
   if ARGV[3 + i] ~= '' then
     local mine = tonumber(ARGV[3 + i])
-    local fence = tonumber(redis.call('GET', fence_key) or '0')
+    local fence = number(redis.call('GET', fence_key))
     local is_ours = holder == agent and token == mine
     local is_asserted = is_held_back and mine >= fence
       and (mine > token or (mine == token and (holder == '' or holder == agent)))
