@@ -234,6 +234,9 @@ class BoundedWebSocket:
         self._close_lock = threading.Lock()  # Guards `_is_closing`.
         self._is_closing = False
         try:
+            if time.monotonic() >= deadline:
+                # This process was stopped meanwhile: what limited the call may be over, such as a lease.
+                raise PeerTimedOut(self.peer, "no time left for the upgrade")
             self._upgrade(address, path)
         except BaseException:
             self._wire.close()

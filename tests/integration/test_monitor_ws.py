@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -433,6 +435,27 @@ def test_no_listener_no_name_and_no_time_are_unreachable() -> None:
     for host, timeout_s in (("127.0.0.1", 5.0), ("a..b", 5.0), ("127.0.0.1", 0.0)):
         with pytest.raises(PeerUnreachable):
             MonitorDialer(LONG).connect(Address(host, port), Log().callbacks(), timeout_s=timeout_s)
+
+
+def test_a_process_that_was_stopped_while_it_connected_says_nothing_when_it_wakes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its lease may be over, and a new connection of its own would end that of the next owner."""
+    connect, heads = socket.create_connection, []
+
+    def connect_and_stop(*place: Any, **options: Any) -> socket.socket:
+        connection = connect(*place, **options)
+        time.sleep(0.3)
+        return connection
+
+    def handle(connection: socket.socket, number: int) -> None:
+        heads.append(read_head(connection))
+
+    with RawPeer(handle) as peer:
+        monkeypatch.setattr(socket, "create_connection", connect_and_stop)
+        with pytest.raises(PeerTimedOut, match="no time left"):
+            MonitorDialer(30.0).connect(Address(peer.host, peer.port), Log().callbacks(), timeout_s=0.2)
+    assert heads in ([], [b""])
 
 
 def test_a_connection_that_nobody_serves_is_closed_all_the_same() -> None:
