@@ -14,6 +14,9 @@ from gevent.event import Event
 
 logger = logging.getLogger(__name__)
 
+SHORTEST_SLEEP_S = 0.0001
+"""`gevent.sleep(0)` goes on with callbacks like itself fifty times before it looks at sockets and timers."""
+
 
 class GreenJob:
     """A greenlet."""
@@ -89,5 +92,5 @@ class GreenConcurrency:
         return GreenSignal()
 
     def sleep(self, seconds: float) -> None:
-        """See `Concurrency.sleep`."""
-        gevent.sleep(seconds)
+        """See `Concurrency.sleep`; sockets and timers have their turn each time, also at 0."""
+        gevent.sleep(max(seconds, SHORTEST_SLEEP_S))

@@ -23,3 +23,24 @@ def test_a_job_counts_until_it_ends_fails_or_is_cancelled() -> None:
     waits.join(10)
     gevent.idle()
     assert concurrency.jobs == 0
+
+
+def test_a_sleep_of_nothing_lets_timers_have_their_turn_each_time() -> None:
+    concurrency = GreenConcurrency()
+    turns = 0
+
+    def timers() -> None:
+        nonlocal turns
+        while True:
+            gevent.sleep(0.0001)
+            turns += 1
+
+    job = concurrency.spawn("timers", timers)
+    gevent.sleep(0.001)
+    seen = []
+    for _ in range(20):
+        seen.append(turns)
+        concurrency.sleep(0)
+    job.cancel()
+    # A timer that is set while others are handled is due in the next round.
+    assert all(later > earlier for earlier, later in zip(seen, seen[3:], strict=False)), seen
