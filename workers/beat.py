@@ -31,6 +31,7 @@ from app.adapters.ending import end_within
 from app.adapters.redis_access import redis_access
 from app.bootstrap.reloading import build_reloading
 from app.bootstrap.stores import Stores
+from app.ports.own_metrics import BEAT_SENT
 from app.services.announcing import ANNOUNCE_EVERY_S, Announcement
 from workers.beat_health import BeatHealth
 from workers.process_log import log_anew
@@ -143,7 +144,9 @@ class AnnouncingScheduler(RedBeatScheduler):  # type: ignore[misc]
         is_due, next_s = entry.is_due()
         if is_due and self._redis.llen(self._shared_queue) < MOST_WAITING:
             self.apply_async(entry, **kwargs)
+            BEAT_SENT.add("sent")
         elif is_due:
+            BEAT_SENT.add("held_back")
             self.reserve(entry)  # as if it had been sent
         return next_s
 

@@ -1,8 +1,9 @@
-"""Beat's HTTP server: `/healthz` and `/readyz`, from a thread of its own: a stuck beat answers, too."""
+"""Beat's HTTP server: `/healthz`, `/readyz`, `/metrics`, from a thread of its own: a stuck beat answers."""
 
 from __future__ import annotations
 
 from app.adapters.clock import SystemClock
+from app.bootstrap.beat_metrics import serve_beat_metrics
 from app.bootstrap.security import protection
 from app.bootstrap.worker_web import listening_port, told_address
 from app.config import Settings
@@ -70,6 +71,13 @@ class BeatHealth:
         rules = protection(self._settings.security.servers.web, ".security.servers.web")
         limits = Limits(connections=16, body_bytes=0)
         port = listening_port(web.port, "beat")
+        serve_beat_metrics(
+            self.application,
+            concurrency,
+            lambda: self.role,
+            lambda: self.turns,
+            lambda: len(self.problems) + bool(self.problem),
+        )
         return WebServer(self.application, web.host, port, limits=limits, protection=rules)
 
     def _facts(self) -> dict[str, object]:

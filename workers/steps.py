@@ -18,6 +18,7 @@ from app.ports.store import BucketName
 from app.services.agent import Agent
 from workers.process_log import log_anew
 from workers.sending import CeleryTaskQueue
+from workers.task_counts import count_tasks
 
 logger = logging.getLogger(__name__)
 
@@ -120,6 +121,7 @@ class AgentStep(bootsteps.StartStopStep):  # type: ignore[misc]
             logger.critical("%s", err)
             raise SystemExit(EXIT_CONFIGURATION) from err
         start_tracing(settings, name)
+        count_tasks()
         worker.vmscaler_queues = QueueFollower(agent)
         worker.vmscaler_agent = agent
         worker.app.vmscaler_agent = agent

@@ -16,6 +16,7 @@ from app.adapters.bounded_websocket import SEND_TIMEOUT_S, BoundedWebSocket, Con
 from app.adapters.client_tls import ClientTls
 from app.core.resources import Resources
 from app.errors import PeerError, PeerRefused, PeerTimedOut, PeerUnreachable
+from app.ports.agent_metrics import MONITOR_OUTBOUND
 from app.ports.peers import DownscaleAnswer, MonitorCallbacks
 from app.ports.sender import Sender
 from app.ports.vm import Address
@@ -282,6 +283,8 @@ class Dispatcher:
             self._send(data)
 
     def _end_health_check(self, *, is_success: bool) -> None:
+        failure = "timeout" if time.monotonic() >= self._health_deadline else "unreachable"
+        MONITOR_OUTBOUND.add("HealthCheck", "ok" if is_success else failure)
         self._health_call, self._health_deadline = None, math.inf
         if is_success:
             self._health.succeed()

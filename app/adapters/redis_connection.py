@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -14,6 +15,7 @@ from redis.exceptions import NoScriptError, RedisError, TimeoutError
 from app.adapters.redis_access import SOCKET_TIMEOUT_S, redis_access
 from app.config.redis_section import RedisSettings
 from app.errors import StoreUnavailable
+from app.ports.own_metrics import REDIS_TRIPS
 
 Argument = str | bytes | int | float
 
@@ -61,7 +63,7 @@ class RedisConnection:
         """
         rest = (len(keys), *keys, *arguments)
         try:
-            return self._client.execute_command("EVALSHA", script.digest, *rest)
+            return self._timed("script", "EVALSHA", script.digest, *rest)
         except NoScriptError:
             return self.execute("EVAL", script.text, *rest)
         except (RedisError, OSError) as err:
@@ -70,23 +72,36 @@ class RedisConnection:
     def execute(self, *command: Argument) -> Any:
         """One command. Raises StoreUnavailable as `run` does."""
         try:
-            return self._client.execute_command(*command)
+            return self._timed("command", *command)
         except (RedisError, OSError) as err:
             raise self._unavailable(err) from err
 
     def execute_all(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         """Several commands as one transaction, one round trip. Raises StoreUnavailable as `run` does."""
+        began, result = time.monotonic(), "failed"
         try:
             with self._client.pipeline(transaction=True) as pipeline:
                 for command in commands:
                     pipeline.execute_command(*command)
                 answers = list(pipeline.execute(raise_on_error=False))
+            result = "ok"
         except (RedisError, OSError) as err:
             raise self._unavailable(err) from err
+        finally:
+            REDIS_TRIPS.observe(time.monotonic() - began, "transaction", result)
         for answer in answers:
             if isinstance(answer, RedisError):
                 raise self._unavailable(answer)
         return answers
+
+    def _timed(self, kind: str, *command: Argument) -> Any:
+        began, result = time.monotonic(), "failed"
+        try:
+            answer = self._client.execute_command(*command)
+            result = "ok"
+            return answer
+        finally:
+            REDIS_TRIPS.observe(time.monotonic() - began, kind, result)
 
     def close(self) -> None:
         """Close all connections; a later call opens new ones."""

@@ -16,6 +16,7 @@ from app.adapters.redis_agents import RedisAgents
 from app.adapters.redis_connection import RedisConnection
 from app.adapters.redis_keys import RedisKeys
 from app.bootstrap.platform import build_platform
+from app.bootstrap.scheduler_metrics import scheduler_metrics
 from app.bootstrap.security import protection
 from app.config import Settings
 from app.config.own_sections import NodeSettings
@@ -72,6 +73,7 @@ class SchedulerProcess:
             self._scheduler,
             own.compute_unit.resources(),
             self._journal.write if self._journal.is_kept else None,
+            scheduler_metrics(self._scheduler, self._clock, self._concurrency),
         )
         security = security or settings.security.servers.node_scheduler
         rules = protection(security, ".security.servers.nodeScheduler")

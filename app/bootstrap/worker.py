@@ -16,6 +16,7 @@ from app.bootstrap.platform import build_platform, build_scheduler_watch
 from app.bootstrap.scaling_events import build_event_reports
 from app.bootstrap.stores import Stores
 from app.bootstrap.worker_dump import serve_dump
+from app.bootstrap.worker_metrics import serve_metrics
 from app.bootstrap.worker_progress import watch_progress
 from app.bootstrap.worker_stats import build_stats, connect_stats
 from app.bootstrap.worker_web import WorkerWeb
@@ -156,6 +157,7 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue, bell: StatBel
     agent.serve(web)
     watch_progress(settings, stores, agent, web)
     agent.add_part(RunnerPart(supervisor))
+    serve_metrics(settings, stores, agent, stats, web, (clock, concurrency))
     serve_dump(settings, worker, agent, (clock, concurrency))
     billing = build_billing(settings, stores, holder, ownership, (clock, concurrency))
     if billing is not None:

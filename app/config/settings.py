@@ -28,6 +28,7 @@ from app.config.own_sections import (
     RecordingSettings,
     WebSettings,
 )
+from app.config.prometheus_section import PrometheusSettings
 from app.config.qemu_section import QemuSettings
 from app.config.redis_section import DEFAULT_PREFIX, RedisSettings
 from app.config.security_section import SecuritySettings
@@ -64,6 +65,7 @@ class FileSettings(Section):
     recording: RecordingSettings = setting(RecordingSettings(), "recordings to files")
     security: SecuritySettings = setting(SecuritySettings(), "who may talk to us")
     web: WebSettings = setting(WebSettings(), "our HTTP endpoints")
+    prometheus: PrometheusSettings = setting(PrometheusSettings(), "pages for Prometheus")
     flower: FlowerSettings = setting(FlowerSettings(), "the page that shows the tasks")
     logging: LoggingSettings = setting(LoggingSettings(), "our logs")
     shutdown: ShutdownSettings = setting(ShutdownSettings(), "how our processes end")

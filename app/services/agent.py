@@ -21,6 +21,7 @@ from app.services.agent_part import AgentPart
 from app.services.agent_settings import AgentSettings
 from app.services.announcing import Announcement
 from app.services.executors import Executors
+from app.services.fleet_problems import fleet_problems
 from app.services.informants import Informants
 from app.services.looking import Looking
 from app.services.ownership import Ownership
@@ -35,7 +36,6 @@ from app.services.supervisor import Supervisor
 from app.services.taking_up import take_up
 from app.services.timers import Timers
 from app.services.turns import take_turns
-from app.services.wording import count_text
 
 logger = logging.getLogger(__name__)
 
@@ -344,14 +344,10 @@ class Agent:
             self._queues_changed()
             self._stop.wait(PUBLISH_EVERY_S)
 
-    def _facts_now(self) -> dict[str, Any]:
-        inventory = self.supervisor.inventory
-        problems = [text for text in (self.ownership.problem, inventory.problem) if text]
-        if inventory.unreadable:
-            name, what = next(iter(sorted(inventory.unreadable.items())))
-            problems.append(
-                f"{len(inventory.unreadable)} VMs can't be read, so they are left alone: {name}: {what}"
-            )
+    def problems(self) -> list[str]:
+        """What an operator should know, a sentence each."""
+        problems = [self.ownership.problem] if self.ownership.problem else []
+        problems += fleet_problems(self.supervisor)
         if self._informants is not None:
             problems += self._informants.problems
         if self._stats is not None:
@@ -361,12 +357,22 @@ class Agent:
             problems += self.progress.problems()
         if self._endpoint is not None and self._endpoint.problem:
             problems.append(self._endpoint.problem)
-        left_alone = self.supervisor.left_alone()
-        if left_alone:
-            problems.append(
-                f"{count_text(len(left_alone), 'VM')} left alone, since a newer version wrote their records "
-                f"(upgrade this worker): {left_alone[0]}"
-            )
+        return problems
+
+    def counters(self) -> dict[str, int]:
+        """Counts for the registry, by name."""
+        return {
+            "polls": self.polling.polls,
+            "poll_failures": self.polling.failures,
+            "skipped_polls": self.polling.skipped,
+            "scaling_tasks": self.scaling.tasks_sent,
+            **{name: read() for name, read in self.counts.items()},
+            **({} if self._informants is None else self._informants.counts),
+            **({} if self._stats is None else self._stats.counters()),
+            **{name: count for part in self._parts for name, count in part.counters().items()},
+        }
+
+    def _facts_now(self) -> dict[str, Any]:
         return {
             **self._facts,
             "kind": "worker",
@@ -375,17 +381,8 @@ class Agent:
             "address": None if self._endpoint is None else self._endpoint.address,
             "buckets": sorted(self.held_buckets()),
             "vms": len(self.supervisor.runners()),
-            "counters": {
-                "polls": self.polling.polls,
-                "poll_failures": self.polling.failures,
-                "skipped_polls": self.polling.skipped,
-                "scaling_tasks": self.scaling.tasks_sent,
-                **{name: read() for name, read in self.counts.items()},
-                **({} if self._informants is None else self._informants.counts),
-                **({} if self._stats is None else self._stats.counters()),
-                **{name: count for part in self._parts for name, count in part.counters().items()},
-            },
+            "counters": self.counters(),
             **{name: read() for name, read in self.shown.items()},
-            "problems": problems,
-            "left_alone": left_alone[:MAX_NAMED],
+            "problems": self.problems(),
+            "left_alone": self.supervisor.left_alone()[:MAX_NAMED],
         }

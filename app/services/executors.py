@@ -26,12 +26,25 @@ from app.core.events import (
     PluginSuccessful,
 )
 from app.errors import OwnershipLost, PeerError, PeerTimedOut, PeerUnreachable, StoreUnavailable
+from app.ports.agent_metrics import (
+    MONITOR_APPROVED,
+    MONITOR_OUTBOUND,
+    MONITOR_REQUESTED,
+    NEONVM_OUTBOUND,
+    NEONVM_REQUESTED,
+    SCHEDULER_ACCEPTED,
+    SCHEDULER_REQUESTED,
+    SCHEDULER_REQUESTS,
+)
+from app.ports.metrics import Counter
+from app.ports.own_metrics import DENIED
 from app.ports.peers import DownscaleAnswer, PermitQuestion, SchedulerClient
 from app.ports.platform import Platform
 from app.ports.runtime import Clock, Monotonic
 from app.ports.tracing import current_span
 from app.ports.vm import MonitorPolicy
 from app.services.agent_settings import AgentSettings
+from app.services.counting import code_of, count_change, outcome_of
 from app.services.guarding import Guard, Guards
 from app.services.leave import bar_of
 from app.services.monitor_link import MonitorLink
@@ -80,15 +93,19 @@ class Executors:
         guard.limit_s(self._settings.scheduler_timeout_s)
         runner.apply(PluginStarting(runner.now(), action.target))
         self._write_through(runner, PluginFailed(runner.now()))
+        count_change(SCHEDULER_REQUESTED, action.last_permit, action.target, runner.vm.slot_bytes)
         question = PermitQuestion(runner.vm, action.target, action.last_permit, action.metrics, guard.token)
         try:
             limit_s = guard.limit_s(self._settings.scheduler_timeout_s)
             answer = self._scheduler.ask(info, question, timeout_s=limit_s)
         except (PeerError, OwnershipLost) as err:
+            SCHEDULER_REQUESTS.add(code_of(err))
             if self._scheduler_link.generation == generation:
                 runner.apply(PluginFailed(runner.now()))
             self._once(runner, f"scheduler: {err}")
             return
+        SCHEDULER_REQUESTS.add(code_of(None))
+        count_change(SCHEDULER_ACCEPTED, action.last_permit, answer.permit, runner.vm.slot_bytes)
         if self._scheduler_link.generation != generation or runner.is_closed:
             return
         if answer.is_migrating != runner.is_migrating_by_scheduler:
@@ -127,16 +144,19 @@ class Executors:
             raise
         _check_still_here(runner)
         operation = runner.operation
+        count_change(NEONVM_REQUESTED, action.current, action.target, runner.vm.slot_bytes)
         try:
             limit_s = guard.limit_s(self._settings.platform_timeout_s)
             self._platform.apply_size(runner.vm, action.target, token=guard.token, timeout_s=limit_s)
         except (PeerError, OwnershipLost) as err:
+            NEONVM_OUTBOUND.add(outcome_of(err))
             if runner.is_closed or runner.operation is not operation:
                 return
             runner.fail_operation(f"platform: {err}")
             if isinstance(err, PeerTimedOut):
                 self.look(runner, guard)
             return
+        NEONVM_OUTBOUND.add("ok")
         runner.vm = replace(runner.vm, use=action.target)
         if runner.operation is operation:
             operation.is_accepted = True
@@ -164,19 +184,25 @@ class Executors:
         generation = 0 if link is None else link.generation
         runner.apply(MonitorStartingDownscale(now, action.target))
         self._write_through(runner, MonitorDownscaleFailed(now))
+        _count_if(link, MONITOR_REQUESTED, runner, action)
         try:
             answer = self._downscale_answer(runner, action, link, guard)
         except (PeerError, OwnershipLost) as err:
+            MONITOR_OUTBOUND.add("DownscaleRequest", outcome_of(err))
             self._monitor_failed(runner, generation, MonitorDownscaleFailed(runner.now()), err)
             return
+        if link is not None:
+            MONITOR_OUTBOUND.add("DownscaleRequest", "ok")
         if runner.is_closed or self._generation(runner) != generation:
             return
         runner.monitor_answered()
         if answer.is_allowed:
+            _count_if(link, MONITOR_APPROVED, runner, action)
             runner.apply(MonitorDownscaleAllowed())
             return
         runner.apply(MonitorDownscaleDenied(runner.now()))
         runner.counters.denied += 1
+        DENIED.add()
         runner.note("denied", action.current, action.target, f"monitor: {answer.status}", "denied")
 
     def tell_monitor(self, runner: Runner, action: Resize) -> None:
@@ -188,14 +214,19 @@ class Executors:
         generation = 0 if link is None else link.generation
         runner.apply(MonitorStartingUpscale(now, action.target))
         self._write_through(runner, MonitorUpscaleFailed(now))
+        _count_if(link, MONITOR_REQUESTED, runner, action)
         try:
             if link is None and runner.vm.monitor is MonitorPolicy.REQUIRED:
                 raise PeerUnreachable(runner.key, "the connection to the monitor is gone")
             if link is not None:
                 link.upscale(generation, timeout_s=guard.limit_s(self._settings.monitor_response_timeout_s))
         except (PeerError, OwnershipLost) as err:
+            MONITOR_OUTBOUND.add("UpscaleNotification", outcome_of(err))
             self._monitor_failed(runner, generation, MonitorUpscaleFailed(runner.now()), err)
             return
+        _count_if(link, MONITOR_APPROVED, runner, action)
+        if link is not None:
+            MONITOR_OUTBOUND.add("UpscaleNotification", "ok")
         if not runner.is_closed and self._generation(runner) == generation:
             runner.monitor_answered()
             runner.apply(MonitorUpscaleSuccessful())
@@ -238,6 +269,14 @@ class Executors:
             runner.problem = problem
             runner.audit.add(kind, why=problem)
             logger.warning("request failed", extra={"vm": runner.key, "kind": kind, "reason": problem})
+
+
+def _count_if(
+    link: MonitorLink | None, counters: tuple[Counter, Counter], runner: Runner, action: Resize
+) -> None:
+    """Count a change that a monitor has a say in; a VM without one has none."""
+    if link is not None:
+        count_change(counters, action.current, action.target, runner.vm.slot_bytes)
 
 
 def _check_still_here(runner: Runner) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.cluster.ring import BucketSet
+from app.ports.own_metrics import STAT_RETRIES
 from app.ports.runtime import Clock, Concurrency, Job
 from app.ports.store import Holder
 from app.protocols.printable import printable
@@ -265,6 +266,7 @@ class Forwarder:
         except Exception as err:  # noqa: BLE001 any error of a processor means: try again
             item.problem = f"{type(err).__name__}: {err}"
         item.tries += 1
+        STAT_RETRIES.add()
         return None
 
     def _note_accepted(self, stat: Any, fate: Fate) -> Fate:

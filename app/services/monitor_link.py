@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from app.core.events import MonitorActive, MonitorReset, MonitorUpscaleRequested
 from app.errors import OwnershipLost, PeerError, PeerUnreachable
+from app.ports.agent_metrics import MONITOR_INBOUND
 from app.ports.log_context import log_context
 from app.ports.peers import DownscaleAnswer, MonitorCallbacks, MonitorConnector, MonitorSession
 from app.ports.runtime import Clock, Concurrency, Job
@@ -74,6 +75,11 @@ class MonitorLink:
         self.generation += 1
         if session is not None:
             self._concurrency.spawn(f"close monitor {self._runner.key}", session.close)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the connection stands."""
+        return self._session is not None
 
     @property
     def waiters_size(self) -> int:
@@ -149,11 +155,14 @@ class MonitorLink:
     def _upscale_requested(self, generation: int) -> None:
         runner = self._runner
         if generation != self.generation or not runner.state.monitor.is_active:
+            MONITOR_INBOUND.add("UpscaleRequest", "not_active")
             return
         runner.monitor_answered()
         now, last = self._clock.monotonic(), runner.last_upscale_request
         if last is not None and now - last < UPSCALE_REQUEST_GAP_S:
+            MONITOR_INBOUND.add("UpscaleRequest", "too_many")
             return
+        MONITOR_INBOUND.add("UpscaleRequest", "ok")
         runner.last_upscale_request = now
         valid_s = self._settings.core.monitor_requested_upscale_valid_period / 1000
         if last is None or now - last > max(valid_s, UPSCALE_REQUEST_GAP_S):

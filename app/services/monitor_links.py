@@ -41,6 +41,11 @@ class MonitorLinks:
         owner, link = self._links.get(runner.key, (None, None))
         return link if owner is runner else None
 
+    @property
+    def connected(self) -> int:
+        """How many of the connections stand."""
+        return sum(link.is_connected for _, link in self._links.values())
+
     def adjust(self, runner: Runner) -> None:
         """Connect to the VM's monitor, or leave it; called whenever what decides that may have changed."""
         link = self.of(runner)

@@ -16,6 +16,7 @@ from app.cluster.lease import Lease, LeaseTimes, bucket_to_shed, buckets_to_try,
 from app.cluster.ring import BucketSet
 from app.cluster.steady_share import Share, SteadyShare
 from app.errors import StoreUnavailable, VmscalerError
+from app.ports.own_metrics import LEASES_LOST, LEASES_TAKEN, TAKE_OVER
 from app.ports.runtime import Clock, Concurrency, Signal
 from app.ports.store import BucketName, FencingToken, Holder, LeaseRow, LeaseStore, LeaseView
 from app.services.held_leases import HeldLeases, LeaseGuard
@@ -142,11 +143,11 @@ class Ownership:
     def expire_overdue(self) -> None:
         """Let go of leases that ran out, by the monotonic clock alone; also while `step` waits for Redis."""
         for bucket in self._leases.given_up():
-            self._let_go(bucket, "no successful renewal in time")
+            self._let_go(bucket, "no successful renewal in time", "not_renewed")
 
     def drop(self, bucket: BucketName) -> None:
         """Someone newer has it, as a refused write has shown; nothing happens if it isn't held."""
-        self._let_go(bucket, "a newer owner was seen")
+        self._let_go(bucket, "a newer owner was seen", "newer_owner")
 
     def settle(self) -> None:
         """Begin what was taken, hand over what is surplus, one after the other; waits for the callbacks.
@@ -237,7 +238,7 @@ class Ownership:
             if bucket in view.renewed:
                 self._leases.renew(lease, sent)
             else:
-                self._let_go(bucket, "Redis has another holder, or the lease has expired")
+                self._let_go(bucket, "Redis has another holder, or the lease has expired", "other_holder")
         if self._is_leaving:
             # This round may have come after we left, if it was under way then: its heartbeat is taken back.
             self._store.leave(self._holder)
@@ -321,6 +322,7 @@ class Ownership:
 
     def _begin(self, lease: Lease) -> None:
         bucket, token = BucketName(lease.bucket), FencingToken(lease.token)
+        asked = lease.counted_from  # before any renewal of it
         if not self._leases.has(bucket, token):
             return
         try:
@@ -334,6 +336,8 @@ class Ownership:
             return
         if self._leases.has(bucket, token):
             self._begun[bucket] = token
+            LEASES_TAKEN.add()
+            TAKE_OVER.observe(self._clock.monotonic() - asked)
         else:  # it went while it was begun
             self._on_lost(bucket)
 
@@ -355,11 +359,12 @@ class Ownership:
                 self._free_since[bucket] = self._clock.monotonic() + UNTAKEN_S
                 self._release({bucket: token})
 
-    def _let_go(self, bucket: BucketName, reason: str) -> None:
+    def _let_go(self, bucket: BucketName, reason: str, kind: str) -> None:
         lease = self._leases.remove(bucket)
         if lease is None:
             return
         self._releasing.discard(bucket)
+        LEASES_LOST.add(kind)
         logger.warning("lease lost", extra={"bucket": bucket, "token": lease.token, "reason": reason})
         if self._begun.pop(bucket, None) == lease.token:
             self._on_lost(bucket)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from app.errors import InvalidInput, OwnershipLost, PeerError, PeerUnreachable
 from app.ports.log_context import log_context
+from app.ports.own_metrics import POLL_FAILURES, POLLS, POLLS_SKIPPED
 from app.ports.peers import MetricsSource
 from app.ports.runtime import Clock, Concurrency, Monotonic, Signal
 from app.protocols.prometheus_text import read_sample
@@ -22,7 +23,9 @@ from app.services.agent_settings import (
     SLOW_POLL_S,
     AgentSettings,
 )
+from app.services.counting import outcome_of
 from app.services.guarding import Guard
+from app.services.rhythm import Rhythm
 from app.services.runner import Runner
 
 logger = logging.getLogger(__name__)
@@ -96,6 +99,7 @@ class Polling:
         self._dispatch = dispatch
         self._crashed = crashed
         self._slots = PollSlots(clock)
+        self._rhythm = Rhythm(clock, settings)
         self._polled_now: set[str] = set()
         self.polls = 0
         self.failures = 0
@@ -109,9 +113,14 @@ class Polling:
             StoreUnavailable: a commit failed; the next tick repairs it.
         """
         tick = _Tick(self._clock, self._concurrency.signal())
+        with self._rhythm.tick(runners, guard):
+            self._poll_all(tick, runners, guard)
+
+    def _poll_all(self, tick: _Tick, runners: Sequence[Runner], guard: Guard) -> None:
         for runner in runners:
             if runner.key in self._polled_now:
                 self.skipped += 1
+                POLLS_SKIPPED.add()
                 continue
             place = self._slots.try_take()
             while place is None:
@@ -150,12 +159,14 @@ class Polling:
     def _poll_one(self, runner: Runner, guard: Guard) -> None:
         if runner.vm.metrics is not None and not runner.vm.migrating:
             self.polls += 1
+            POLLS.add()
             try:
                 timeout_s = guard.limit_s(self._settings.metrics_timeout_s)
                 page = self._source.fetch(runner.vm.metrics, timeout_s=timeout_s)
                 sample = read_sample(page, self._settings.metrics_prefix)
             except (PeerError, InvalidInput) as err:
                 self.failures += 1
+                POLL_FAILURES.add(outcome_of(err))
                 runner.reject_sample(_cause(err))
             else:
                 runner.take_sample(sample)

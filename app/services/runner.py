@@ -30,6 +30,7 @@ from app.core.model import Metrics, Millis, Mode
 from app.core.resources import Resources
 from app.core.state import State, initial_state
 from app.core.transition import apply
+from app.ports.agent_metrics import NEXT_ACTIONS
 from app.ports.runtime import Clock, Monotonic
 from app.ports.store import BucketName, Intent
 from app.ports.vm import MonitorPolicy, VirtualMachine, VmKey
@@ -346,6 +347,7 @@ class Runner:
         """Ask the core; `plan` is its answer without what the operator, a migration or caution forbid."""
         now = self.now()
         self.decided = next_actions(self.state, now)
+        NEXT_ACTIONS.add()
         self.decided_ms = now
         if self.recorder is not None:
             self.recorder.decided(now, self.state, self.decided)

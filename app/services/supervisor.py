@@ -135,6 +135,11 @@ class Supervisor:
         """How many runs of runners have begun and failed."""
         return self._starting.counts
 
+    @property
+    def monitors_connected(self) -> int:
+        """How many monitors there is a connection to."""
+        return self._links.connected
+
     def lives(self) -> list[tuple[VmKey, Life, Runner | None]]:
         """Each VM that has a runner here, or should have one."""
         return [

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from app.core.model import Millis
 from app.core.resources import Resources
+from app.ports.own_metrics import APPLIED
 from app.ports.runtime import Monotonic
 from app.ports.tracing import past_span
 from app.ports.vm import VmKey
@@ -36,9 +37,10 @@ class Operation:
     trace: str = ""
 
     def end_trace(self, key: VmKey, now: Millis, problem: str = "") -> None:
-        """The trace that it belongs to tells how long it took to be observed, or that it was not."""
+        """Its trace and the metrics tell how long it took to be observed, or that it was not."""
         size = {"cpu_m": self.target.cpu, "mem_slots": self.target.mem}
         times_ms = self.since_ms, now
+        APPLIED.observe((now - self.since_ms) / 1000, self.kind, "not_applied" if problem else "observed")
         past_span(
             "wait until observed", parent=self.trace, times_ms=times_ms, problem=problem, vm=key, **size
         )

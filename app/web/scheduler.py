@@ -3,6 +3,7 @@
 POST /         a request for a permit; 400, 404 and 409 (an older token) with a text
 GET /          its whole state as JSON
 GET /healthz   200 as long as the platform is followed, 503 once that has come to a stop
+GET /metrics   the page for Prometheus
 GET /readyz    200 once the platform's VMs are known and while it answers, 503 else
 """
 
@@ -26,7 +27,9 @@ from app.protocols.scheduler import (
     encode_response,
 )
 from app.protocols.scheduler import Amount as WireAmount
+from app.services.metrics_page import MetricsPage
 from app.services.node_scheduler import NodeScheduler
+from app.web.metrics import metrics_reply
 from app.web.ready import pulse_reply, ready_reply
 from app.web.replies import Reply, json_reply, read_body, text_reply
 
@@ -63,6 +66,7 @@ class SchedulerApplication:
     Args:
         compute_unit: what agents are told below v3.0; memory in slots.
         journal: takes the facts of each answered question, before anyone else is answered; must not wait.
+        metrics: the page for Prometheus; None: there is none.
     """
 
     def __init__(
@@ -70,8 +74,10 @@ class SchedulerApplication:
         scheduler: NodeScheduler,
         compute_unit: Resources,
         journal: Callable[..., None] | None = None,
+        metrics: MetricsPage | None = None,
     ) -> None:
         self._scheduler = scheduler
+        self._metrics = metrics
         self._journal = journal
         self._compute_unit = compute_unit
 
@@ -97,6 +103,8 @@ class SchedulerApplication:
                 return pulse_reply(self._scheduler.pulse, {"vms": self._scheduler.vm_count})
             case "GET", "/readyz":
                 return ready_reply(self._reasons())
+            case "GET", "/metrics" if self._metrics is not None:
+                return metrics_reply(self._metrics)
             case _, "/" | "/healthz" | "/readyz":
                 allow = "GET, POST" if path == "/" else "GET"
                 return Reply(HTTPStatus.METHOD_NOT_ALLOWED, b"method not allowed", allow=allow)
