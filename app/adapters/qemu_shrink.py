@@ -32,8 +32,6 @@ ANSWER_LIMIT_S = 2.0
 """For the guest's word meanwhile: 25 to 100 ms, more under load."""
 SPARE_BYTES = 48 * 1024 * 1024
 """What a shrink leaves available at least, and a tenth of what is in use."""
-WHOLE_STEP_BYTES = 64 * 1024 * 1024
-"""What is left to spare below this is taken in one step."""
 _RESERVE_S = 0.5
 
 
@@ -118,12 +116,12 @@ class Shrink:
             state = self._machine.memory.read(session)
             if is_ending:
                 if floor or state.actual > self._lowest:
-                    self._machine.memory.request(session, state, max(state.actual, floor))
+                    self._machine.memory.request(session, state, max(self._kept(state), floor))
                 return not floor and state.actual <= self._lowest
             if state.actual <= self._lowest:
                 return True
             if not may_step and state.requested < state.actual:
-                self._machine.memory.request(session, state, state.actual)
+                self._machine.memory.request(session, state, self._kept(state))
             elif may_step and state.actual <= state.requested:
                 goal = self._next_goal(state, memory)
                 if goal < state.actual:
@@ -135,9 +133,19 @@ class Shrink:
         if memory is None:
             return self._lowest
         spare = max(memory.available - spare_bytes(memory), 0)
-        step = spare if spare <= WHOLE_STEP_BYTES else spare // 2
+        step = max(spare // 2, min(spare, self._machine.slot_bytes))
         goal = max(self._lowest, state.actual - step)
-        return min(state.least + -(-(goal - state.least) // state.block) * state.block, state.actual)
+        return min(whole_slots(goal, state, self._machine.slot_bytes), state.actual)
+
+    def _kept(self, state: MemoryState) -> int:
+        """What it has, in whole slots: a part of one would be read as if it were not there."""
+        return min(whole_slots(state.actual, state, self._machine.slot_bytes), self._before)
+
+
+def whole_slots(size: int, state: MemoryState, slot_bytes: int) -> int:
+    """The size rounded up to slots, and to what the device can have."""
+    rounded = -(-size // slot_bytes) * slot_bytes
+    return state.least + -(-(rounded - state.least) // state.block) * state.block
 
 
 def spare_bytes(memory: GuestMemory) -> int:

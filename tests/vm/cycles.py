@@ -19,7 +19,8 @@ from tests.vm.rig import ANSWER_LIMIT_S, LEAST, MIB, MOST, SLOT, Rig, rig
 
 CPU_THREADS = 4
 HOG_MIB = 200
-LIMIT_S = 120.0
+LIMIT_S = 600.0
+"""For one way; a machine that is busy with other things takes minutes."""
 _RETRY_S = 1.0
 
 
