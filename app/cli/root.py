@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "image": ("app.cli.image:image_group", "Build the guest image for VMs on this machine."),
     "informant": ("app.cli.informant:informant_group", "Ask the informant in a VM by hand."),
     "leases": ("app.cli.leases:leases_command", "Say who holds which bucket, and why nobody does."),
+    "metrics": ("app.cli.metrics:metrics_group", "Describe the metrics of our processes."),
     "monitor": ("app.cli.monitor:monitor_group", "Ask the vm-monitor in a VM by hand."),
     "pause": ("app.cli.pause:pause_command", "Begin no change of size of a VM, or of all."),
     "record": ("app.cli.record:record_command", "Record a VM's events and decisions, for replay."),
