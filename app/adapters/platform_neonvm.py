@@ -18,7 +18,7 @@ from app.core.resources import Resources
 from app.errors import InvalidInput, PeerError, PeerRefused, PeerTimedOut
 from app.ports.platform import Cursor, InventoryChange
 from app.ports.store import FencingToken
-from app.ports.vm import VirtualMachine
+from app.ports.vm import VirtualMachine, VmKey
 from app.protocols.managed_fields import OUR_MANAGER
 from app.protocols.virtual_machine import (
     GROUP,
@@ -105,6 +105,11 @@ class NeonvmPlatform:
         except PeerRefused as err:
             raise self._explain(vm, err, timeout_s - (self._monotonic() - started)) from err
         self._tell(WatchEvent(Kind.MODIFIED, answer))
+
+    def unreadable_uid(self, key: VmKey) -> str | None:
+        """The uid of an object of ours that can't be read now; None: there is no such one."""
+        found = self._fleet.unreadable.get(key)
+        return None if found is None or not found.uid else found.uid
 
     def close(self) -> None:
         """End the watches and close all connections."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from app.adapters.kubernetes_api import ApiServer
+from app.adapters.kubernetes_events import KubernetesEvents
 from app.adapters.kubernetes_scheduler import PodSchedulerWatch
 from app.adapters.neonvm_fleet import FleetRules, VmPorts
 from app.adapters.platform_neonvm import NeonvmPlatform
 from app.config import Settings
+from app.ports.platform import Platform
 from app.ports.runtime import Clock
+from app.ports.vm_reports import VmReports
 from app.protocols.virtual_machine import Selection
 
 
@@ -23,6 +26,13 @@ def build_pod_watch(settings: Settings, clock: Clock) -> PodSchedulerWatch:
     return PodSchedulerWatch(
         _api(settings), kubernetes.scheduler_namespace, selector, scheduler.request_port, clock
     )
+
+
+def build_vm_events(settings: Settings, platform: Platform, clock: Clock, worker: str) -> VmReports | None:
+    """Events on the objects of VMs that can't be read; None where `platform` is not this one's."""
+    if not isinstance(platform, NeonvmPlatform):
+        return None
+    return KubernetesEvents(_api(settings), platform.unreadable_uid, clock.wall_ms, worker)
 
 
 def _api(settings: Settings) -> ApiServer:

@@ -15,6 +15,7 @@ from app.bootstrap.peers import build_metrics_pages, build_monitor_dialer, build
 from app.bootstrap.platform import build_platform, build_scheduler_watch
 from app.bootstrap.scaling_events import build_event_reports
 from app.bootstrap.stores import Stores
+from app.bootstrap.unreadable_vms import report_unreadable
 from app.bootstrap.worker_dump import serve_dump
 from app.bootstrap.worker_metrics import serve_metrics
 from app.bootstrap.worker_progress import watch_progress
@@ -157,6 +158,7 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue, bell: StatBel
     agent.serve(web)
     watch_progress(settings, stores, agent, web)
     agent.add_part(RunnerPart(supervisor))
+    report_unreadable(settings, worker, agent, supervisor, platform, clock)
     serve_metrics(settings, stores, agent, stats, web, (clock, concurrency))
     serve_dump(settings, worker, agent, (clock, concurrency))
     billing = build_billing(settings, stores, holder, ownership, (clock, concurrency))

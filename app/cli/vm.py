@@ -38,6 +38,10 @@ _COLUMNS = (
 )
 
 
+_UNREADABLE = {"unreadable": "not shown", "unreadable-vm": "can't be read, so left alone"}
+"""Problems that the list tells of, and how: records, and descriptions at the platform."""
+
+
 @click.group("vm")
 def vm_group() -> None:
     """Look at VMs, set their mode and size; run some on this machine."""
@@ -57,20 +61,23 @@ for _command in (
 
 
 @vm_group.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: now_ms, vms, unreadable.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object: now_ms, vms, unreadable, problems."
+)
 @click.pass_context
 def list_command(context: click.Context, as_json: bool) -> None:
     """List all VMs: sizes as now → desired, with the observed size in brackets where it differs."""
     inspection = fleet_access(context).inspection
     inspection.check_total()
     view = inspection.fleet_view()
-    unreadable = [problem for problem in view.problems if problem.code == "unreadable"]
+    unreadable = [problem for problem in view.problems if problem.code in _UNREADABLE]
     if as_json:
         show_json(
             {
                 "now_ms": view.now_ms,
                 "vms": [vm_shape(row) for row in view.vms],
                 "unreadable": [printable(problem.subject) for problem in unreadable],
+                "problems": [printable(problem.text, 400) for problem in unreadable],
             }
         )
         return
@@ -79,7 +86,7 @@ def list_command(context: click.Context, as_json: bool) -> None:
     else:
         click.echo("no VM is known yet")
     for problem in unreadable:
-        click.echo(f"not shown: {printable(problem.text, 300)}", err=True)
+        click.echo(f"{_UNREADABLE[problem.code]}: {printable(problem.text, 400)}", err=True)
 
 
 @vm_group.command("show")

@@ -39,6 +39,7 @@ class _Facts(BaseModel):
     counters: dict[ShownText, int | float] = {}
     problems: tuple[ShownText, ...] = ()
     left_alone: tuple[ShownText, ...] = ()
+    unreadable: dict[ShownText, ShownText] = {}
     protocol: _Range | None = None
 
 
@@ -52,6 +53,7 @@ class AgentRow:
         age_ms: since its last heartbeat.
         problems: what it says is wrong with it, a sentence each.
         left_alone: some VMs of its buckets that it does not run, since a newer version wrote their records.
+        unreadable: (VM, the field's path and what is wrong with it) of VMs of its buckets.
         number: its place in the order of registration.
         protocol: lowest and highest version of the informant's protocol that it speaks; None: it doesn't say.
         dump_address: where a worker serves its state dump; None: it does not.
@@ -72,6 +74,7 @@ class AgentRow:
     problems: tuple[str, ...]
     age_ms: int
     left_alone: tuple[str, ...] = ()
+    unreadable: tuple[tuple[str, str], ...] = ()
     number: int = 0
     protocol: tuple[int, int] | None = None
     dump_address: str | None = None
@@ -105,6 +108,7 @@ def read_agent(record: AgentRecord, draining: Collection[str] = ()) -> AgentRow:
         problems=facts.problems,
         age_ms=record.age_ms,
         left_alone=facts.left_alone,
+        unreadable=tuple(facts.unreadable.items()),
         number=record.number,
         protocol=None if facts.protocol is None else (facts.protocol.min, facts.protocol.max),
         dump_address=facts.dump_address,

@@ -59,6 +59,8 @@ def find_problems(seen: Seen) -> tuple[Problem, ...]:
     """All that needs a look, the gravest first."""
     found = [*_store(seen), *_ownership(seen), *_rhythm(seen), *_scheduler(seen)]
     found += _limited([Problem("unreadable", key, what) for key, what in seen.unreadable])
+    objects = sorted({pair for agent in seen.agents for pair in agent.unreadable})
+    found += _limited([Problem("unreadable-vm", key, f"{key}: {what}") for key, what in objects])
     for code, of_kind in _vm_troubles(seen).items():
         found += _limited([Problem(code, row.key, text) for row, text in of_kind])
     for agent in seen.agents:

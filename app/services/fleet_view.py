@@ -79,7 +79,8 @@ class Problem:
 
     Attributes:
         code: stable word for scripts: no-workers, all-drained, free-buckets, ticks-stopped, no-beat,
-            no-scheduler, bucket-total, unreadable, vm-stuck, vm-errored, vm-panicked, not-applied, old-sample, agent.
+            no-scheduler, bucket-total, unreadable, unreadable-vm, vm-stuck, vm-errored, vm-panicked,
+            not-applied, old-sample, agent.
         subject: the VM, bucket or process; empty for the whole fleet.
         text: a sentence.
     """

@@ -181,6 +181,10 @@ class Inspection:
         if by:
             told = f"left alone by {by[0]}: a newer version than its own wrote the record (docs/upgrading.md)"
             return replace(found, obstacles=(told, *found.obstacles))
+        problems = [what for agent in self.agents() for name, what in agent.unreadable if name == key]
+        if problems:
+            told = f"its description can't be read any more, so no size is asked for: {problems[0]}"
+            return replace(found, obstacles=(told, *found.obstacles))
         return found
 
     def audit(self, key: VmKey, limit: int) -> Sequence[AuditLine]:

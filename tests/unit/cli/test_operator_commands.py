@@ -113,7 +113,20 @@ def test_the_list_shows_one_line_a_vm_with_sizes_and_why() -> None:
 
 def test_an_empty_fleet_is_said_to_be_empty() -> None:
     assert run(ShownFleet(), "vm", "list") == (0, "no VM is known yet\n")
-    assert run_json(ShownFleet(), "vm", "list") == {"now_ms": NOW, "vms": [], "unreadable": []}
+    shown = {"now_ms": NOW, "vms": [], "unreadable": [], "problems": []}
+    assert run_json(ShownFleet(), "vm", "list") == shown
+
+
+def test_vms_that_cannot_be_read_at_the_platform_are_listed_with_the_path_of_the_field() -> None:
+    fleet = a_fleet("ns/a")
+    what = ".spec.guest.memorySlots.max: must be a whole number of slots"
+    fleet.add_agent("worker", "w1", unreadable={"ns/a": what, "ns/b\x1b": what})
+    _, output = run(fleet, "vm", "list")
+    assert f"can't be read, so left alone: ns/a: {what}" in output
+    shape = run_json(fleet, "vm", "list")
+    assert shape["unreadable"] == ["ns/a", "ns/b\\x1b"]
+    assert shape["problems"][0] == f"ns/a: {what}"
+    assert f"no size is asked for: {what}" in run(fleet, "explain", "a")[1]
 
 
 def test_one_vm_is_shown_by_its_name_alone() -> None:
