@@ -1,8 +1,9 @@
 """One resize of a VM: from what it is to what is asked, CPU and memory each for itself.
 
-It is a reconciliation: it goes by what the VM is now, not by what was asked before, so that doing it again is
-harmless, and a VM that has rebooted is brought back. Memory grows before CPUs change. It shrinks before CPUs
-are taken away, for that is work for the guest, and after others were added.
+It is a reconciliation: it goes by what the VM is now, not by what was asked before, so that doing it again
+is harmless, and a VM that has rebooted is brought back. Memory grows before CPUs change, and shrinks after:
+a busy guest answers sooner with fewer CPUs where the host has none to spare (0.1 to 0.4 s with one, 1 to 8
+with four).
 
 A shrink goes on only while we watch it (`qemu_shrink`). What was not reached is seen in the observed size,
 and asked for again.
@@ -31,8 +32,6 @@ GUEST_LIMIT_S = 3.0
 """For the guest's numbers before a resize; a scrape takes 25 to 100 ms under TCG."""
 CPU_LIMIT_S = 15.0
 """For CPUs to go on or off; 0.05 s each, more under load."""
-CPU_RESERVE_S = 2.5
-"""What a shrink of memory leaves of the time for CPUs to be taken away after it."""
 _RESERVE_S = 0.5
 
 
@@ -77,30 +76,14 @@ class Resize:
             # The token first: whoever comes with an older one from here on is refused.
             write_note(session, Note(self._token, use, self._machine.slot_bytes))
             done = self._step("memory", lambda: self._grow(session, sight.memory))
-            is_fewer = whole_cpus(self._target.cpu) < sight.running
-            if not is_fewer:
-                done += self._step("CPU", lambda: self._set_cpus(session, sight))
+            done += self._step("CPU", lambda: self._set_cpus(session, sight))
             done += self._step("memory", lambda: self._begin_shrink(session, sight.memory, word))
-            if is_fewer and self._shrink is None:
-                done += self._step("CPU", lambda: self._set_cpus(session, sight))
             if done == 0 and self._problems:
                 raise self._worst()
             self._note_target(session)
         if self._shrink is not None:
-            self._shrink.watch(self._deadline - (CPU_RESERVE_S if is_fewer else 0))
-            if is_fewer:
-                self._step("CPU", self._take_cpus)
+            self._shrink.watch(self._deadline)
         self._tell()
-
-    def _take_cpus(self) -> bool:
-        """Take CPUs away after a shrink of memory, unless another resize has come. Raises PeerError."""
-        word = self._machine.ask_guest(timeout_s=min(GUEST_LIMIT_S, self._left() / 2))
-        with qmp_session(self._machine.address, timeout_s=self._left()) as session:
-            sight = self._machine.see(session, word, is_migrating=False)
-            note = sight.note
-            if note is None or note.token != self._token or note.use != self._target:
-                return False
-            return self._set_cpus(session, sight)
 
     def _note_target(self, session: QmpSession) -> None:
         """Keep the size as the one that was asked for last.

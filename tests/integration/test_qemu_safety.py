@@ -141,21 +141,6 @@ def test_a_shrink_goes_in_steps_that_leave_half_of_what_can_be_spared(
         assert following >= size - max(left // 2, 1024 * MIB)
 
 
-def test_cpus_are_taken_away_after_the_memory(fleet: QemuFleet, machine: FakeMachine) -> None:
-    """Giving memory back is work for the guest's CPUs."""
-    fleet.apply(fleet.vm(), 4000, 8)
-    online: list[int] = []
-
-    def note(name: str, given: dict[str, object]) -> None:
-        if name == "qom-set" and given.get("property") == "requested-size":
-            online.append(machine.online)
-
-    machine.watchers.append(note)
-    fleet.apply(fleet.vm(), 1000, 2)
-    assert set(online) == {4}
-    assert (machine.online, size(fleet)) == (1, resources(1000, 2))
-
-
 def test_cpus_are_taken_away_also_where_the_memory_can_t_be(fleet: QemuFleet, machine: FakeMachine) -> None:
     fleet.apply(fleet.vm(), 4000, 8)
     machine.used = machine.total - machine.kernel - 20 * MIB
@@ -166,25 +151,6 @@ def test_cpus_are_taken_away_also_where_the_memory_can_t_be(fleet: QemuFleet, ma
     fleet.apply(fleet.vm(), 4000, 8)
     fleet.apply(fleet.vm(), 2000, 2, timeout_s=5)
     assert size(fleet) == resources(2000, 6)
-
-
-def test_cpus_stay_where_another_resize_has_come_during_the_shrink(
-    fleet: QemuFleet, machine: FakeMachine
-) -> None:
-    fleet.apply(fleet.vm(), 4000, 8)
-    machine.resists_below = 6 * 1024 * MIB
-    vm, looks = fleet.vm(), []
-
-    def come(name: str, given: dict[str, object]) -> None:
-        if name == "query-memory-devices" and machine.requested < machine.size:
-            looks.append(machine.objects["vmscaler"]["identity"])
-            # What another owner's resize leaves there.
-            machine.objects["vmscaler"]["identity"] = looks[0].replace('"token":1', '"token":2')
-
-    machine.watchers.append(come)
-    fleet.apply(vm, 1000, 2)
-    assert looks
-    assert machine.online == 4
 
 
 def test_a_shrink_that_ends_half_way_leaves_whole_slots(fleet: QemuFleet, machine: FakeMachine) -> None:
