@@ -36,6 +36,9 @@ _IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 
 JsonObject = dict[str, Any]
 
+_Request = tuple[str, str, Mapping[str, str] | None, object, str]
+"""Method, path, query, body, content type."""
+
 
 class ApiServer:
     """One API server.
@@ -81,16 +84,27 @@ class ApiServer:
             ConfigurationError: the credentials can't be loaded.
         """
         deadline = self._monotonic() + timeout_s
-        with self._open(method, path, query, body, content_type, timeout_s) as response:
-            content = self._read(response, deadline)
-            self._judge(response, content)
+        try:
+            content, status = self._exchange((method, path, query, body, content_type), deadline)
+        except PeerRefused as err:
+            # A token that was changed: nothing was done, so the new one is tried at once.
+            if err.code != 401 or not self._may_load():
+                raise
+            content, status = self._exchange((method, path, query, body, content_type), deadline)
         try:
             value = json.loads(content)
         except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
-            raise PeerRefused(self.peer, "answered something that is no JSON object", code=response.status)
+            raise PeerRefused(self.peer, "answered something that is no JSON object", code=status)
         return value
+
+    def _exchange(self, request: _Request, deadline: float) -> tuple[bytes, int]:
+        timeout_s = max(deadline - self._monotonic(), 0.01)
+        with self._open(request, timeout_s) as response:
+            content = self._read(response, deadline)
+            self._judge(response, content)
+            return content, response.status
 
     @contextmanager
     def lines(self, path: str, query: Mapping[str, str], *, timeout_s: float) -> Iterator[Iterator[bytes]]:
@@ -100,7 +114,7 @@ class ApiServer:
             PeerError: as `call`; PeerTimedOut also where the stream goes on past its time or breaks off.
         """
         deadline = self._monotonic() + timeout_s
-        with self._open("GET", path, query, None, "application/json", timeout_s) as response:
+        with self._open(("GET", path, query, None, ""), timeout_s) as response:
             if response.status != 200:
                 self._judge(response, self._read(response, deadline))
             yield self._split(response, deadline)
@@ -119,15 +133,8 @@ class ApiServer:
     # --- one exchange ---------------------------------------------------------------------------------------
 
     @contextmanager
-    def _open(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        body: object,
-        content_type: str,
-        timeout_s: float,
-    ) -> Iterator[Any]:
+    def _open(self, request: _Request, timeout_s: float) -> Iterator[Any]:
+        method, path, query, body, content_type = request
         wait = self._ask_again_at - self._monotonic()
         if wait > 0:
             raise PeerRefused(self.peer, f"asked us to wait for {wait:.0f} s more", code=429)
@@ -218,9 +225,7 @@ class ApiServer:
 
     def _load(self) -> None:
         """Load credentials at first, when their files have changed, and after a 401."""
-        if self._client is not None and (
-            self._monotonic() - self._loaded_at < RELOAD_PAUSE_S or self._stamp == self._read_stamp()
-        ):
+        if self._client is not None and (not self._may_load() or self._stamp == self._read_stamp()):
             return
         # Imported here: it costs 0.2 s, and only this platform needs it.
         from kubernetes import client, config
@@ -243,6 +248,9 @@ class ApiServer:
         self._loaded_at = self._monotonic()
         self._stamp = self._read_stamp()
 
+    def _may_load(self) -> bool:
+        return self._monotonic() - self._loaded_at >= RELOAD_PAUSE_S
+
     def _read_stamp(self) -> tuple[tuple[str, float], ...]:
         """The files that credentials come from, and when each was changed."""
         found = self._client.configuration
@@ -251,12 +259,15 @@ class ApiServer:
 
     def _credentials(self) -> dict[str, str]:
         """The authorization header; a token that has expired is refreshed by the library's hook."""
+        from kubernetes import config
+
         try:
             settings = self._client.configuration.auth_settings()
-        except (OSError, ValueError) as err:
+        except (config.ConfigException, OSError, ValueError) as err:
+            # Such as a file that is being replaced, and empty for the moment.
             raise PeerUnreachable(self.peer, f"no token: {printable(str(err))}") from err
         return {
-            each["key"]: each["value"]
+            each["key"]: each["value"].strip()
             for each in settings.values()
             if each["in"] == "header" and each["value"]
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 import time
 from base64 import b64decode, b64encode
@@ -44,11 +45,15 @@ class Faults:
 class KubeServer:
     """The double, listening on a free port of the loopback address until `close`.
 
+    Args:
+        tls: it serves HTTPS with this.
+        port: to listen on; 0: a free one.
+
     Attributes:
         seen: how often each (verb, resource) was asked for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
         self.store = KubeStore()
         self.faults = Faults()
         self.seen: Counter[tuple[str, str]] = Counter()
@@ -60,23 +65,41 @@ class KubeServer:
         class Handler(_Handler):
             server_double = outer
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._http.daemon_threads = True
+        self._is_tls = tls is not None
+        if tls is not None:
+            # The handshake is made by the connection's own thread: nobody keeps others waiting.
+            self._http.socket = tls.wrap_socket(
+                self._http.socket, server_side=True, do_handshake_on_connect=False
+            )
         threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_port}"
+        return f"http{'s' if self._is_tls else ''}://127.0.0.1:{self.port}"
 
-    def kubeconfig(self, path: str, token: str = "t") -> str:
-        """Write a kubeconfig that leads here; its path."""
+    @property
+    def port(self) -> int:
+        return self._http.server_port
+
+    def kubeconfig(self, path: str, token: str = "t", *, server: str = "", **files: str) -> str:
+        """Write a kubeconfig that leads here; its path.
+
+        Args:
+            server: another URL, as a proxy's.
+            files: certificate_authority, client_certificate, client_key, tokenFile.
+        """
+        given = {name.replace("_", "-"): file for name, file in files.items()}
+        authority = {name: given.pop(name) for name in ("certificate-authority",) if name in given}
+        user = given if "tokenFile" in given else {"token": token, **given}
         text = {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "c",
-            "clusters": [{"name": "k", "cluster": {"server": self.url}}],
+            "clusters": [{"name": "k", "cluster": {"server": server or self.url, **authority}}],
             "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-            "users": [{"name": "u", "user": {"token": token}}],
+            "users": [{"name": "u", "user": user}],
         }
         with open(path, "w", encoding="utf-8") as file:
             json.dump(text, file)
@@ -173,7 +196,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _refuse_as_told(self, verb: str, resource: str) -> None:
         faults = self.server_double.faults
-        if faults.token is not None and self.headers.get("Authorization") != f"Bearer {faults.token}":
+        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+        if faults.token is not None and (scheme.lower() != "bearer" or token != faults.token):
             raise ApiError(401, "Unauthorized", "Unauthorized")
         if (verb, resource) in faults.denied:
             raise ApiError(403, "Forbidden", f"{resource} is forbidden: User cannot {verb} resource")
