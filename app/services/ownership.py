@@ -83,7 +83,7 @@ class Ownership:
         self._seen_token = 0
         self._last_renewal_sent = float("-inf")
         self._last_view: LeaseView | None = None
-        settle_s = SETTLE_RENEWALS * times.renew_every_s
+        settle_s = self._settle_s = SETTLE_RENEWALS * times.renew_every_s
         self._all_taken_at = float("-inf")
         self._share = SteadyShare(settle_s=settle_s, away_s=settle_s, return_s=RETURN_S)
         self._free_since: dict[BucketName, float] = {}
@@ -104,6 +104,11 @@ class Ownership:
             OwnershipLost: we don't hold it.
         """
         return self._leases.guard(bucket)
+
+    @property
+    def total(self) -> int:
+        """Buckets of the fleet."""
+        return self._total
 
     def is_draining(self) -> bool:
         """Whether an operator wants everything handed over and nothing taken."""
@@ -355,8 +360,8 @@ class Ownership:
             self._releasing.discard(bucket)
             if self._forget(bucket, token):
                 logger.info("lease released", extra={"bucket": bucket, "token": token})
-                # For those whose share it is, before it could come back as left over.
-                self._free_since[bucket] = self._clock.monotonic() + UNTAKEN_S
+                # For those whose share it is, though they may look seldom, before it counts as left over.
+                self._free_since[bucket] = self._clock.monotonic() + max(self._settle_s, UNTAKEN_S)
                 self._release({bucket: token})
 
     def _let_go(self, bucket: BucketName, reason: str, kind: str) -> None:

@@ -428,11 +428,12 @@ def test_the_share_of_one_that_is_gone_and_still_counts_is_taken_by_the_others(f
     assert sorted(len(each.ownership.held()) for each in (ann, bob, cid)) == [2, 3, 3]
 
 
-def test_what_a_worker_hands_over_does_not_come_back_as_left_over(fleet: Fleet) -> None:
+@pytest.mark.parametrize("looks", [3, 7])
+def test_what_a_worker_hands_over_does_not_come_back_as_left_over(fleet: Fleet, looks: int) -> None:
     ann, bob = fleet.worker("ann"), fleet.worker("bob")
     fleet.run(ann, seconds=5)
-    for _ in range(40):  # bob is slow: it looks every third time only
+    for _ in range(40):  # bob is slow: it looks every third or seventh time only
         bob.round()
-        fleet.run(ann, seconds=3 * LOOK_EVERY_S)
+        fleet.run(ann, seconds=looks * LOOK_EVERY_S)
     assert len(ann.ownership.held()) == len(bob.ownership.held()) == 4
     assert [what for what, _ in ann.notes].count("acquired") == TOTAL
