@@ -39,6 +39,7 @@ APPLIED = Histogram(
 )
 DENIED = Counter("vmscaler_downscales_denied_total", "downscales that a monitor, or the last sample, denied")
 
+BUCKETS = Reading("vmscaler_buckets", "buckets of the fleet, held or not")
 LEASES_HELD = Reading("vmscaler_leases_held", "buckets that this worker holds")
 LEASES_TAKEN = Counter("vmscaler_leases_taken_total", "buckets taken and begun")
 LEASES_LOST = Counter(
@@ -115,6 +116,7 @@ WORKER_FAMILIES: tuple[Family, ...] = (
     POLL_FAILURES,
     APPLIED,
     DENIED,
+    BUCKETS,
     LEASES_HELD,
     LEASES_TAKEN,
     LEASES_LOST,

@@ -47,6 +47,7 @@ class WorkerReadings:
     def read(self) -> None:
         """Set what is read elsewhere; waits for nobody."""
         self._read_runners()
+        own.BUCKETS.set(self._agent.ownership.total)
         own.LEASES_HELD.set(len(self._agent.held_buckets()))
         own.MONITORS.set(self._agent.supervisor.monitors_connected)
         own.JOBS.set(self._jobs())
