@@ -125,10 +125,10 @@ class QemuMachine:
         if word.problem is not None:
             return Sight(running, memory, note, asked, None, is_migrating)
         cpu = self.cpu.observed(running, None if asked is None else asked.cpu)
-        observed = resources(cpu, self._slots(memory, word.memory))
+        observed = resources(cpu, self._slots(memory, word.memory, asked))
         return Sight(running, memory, note, asked or observed, observed, is_migrating, word.memory)
 
-    def _slots(self, memory: MemoryState, guest: GuestMemory | None) -> int:
+    def _slots(self, memory: MemoryState, guest: GuestMemory | None, asked: Resources | None) -> int:
         """The memory that the VM has, in slots: what is not whole yet counts as not reached.
 
         Memory that QEMU has plugged and the guest has not set online is not the guest's: it has then less
@@ -137,7 +137,9 @@ class QemuMachine:
         actual = memory.actual
         if guest is not None and memory.least and guest.total < actual - memory.least // 2:
             actual = min(actual, guest.total + memory.least // 2)
-        is_falling = memory.requested < memory.actual
+        # A shrink that was stopped asks QEMU for what is there: only what we asked for tells that it is one.
+        goals = [memory.requested] if asked is None else [memory.requested, asked.mem * self.slot_bytes]
+        is_falling = min(goals) < memory.actual
         return -(-actual // self.slot_bytes) if is_falling else actual // self.slot_bytes
 
 

@@ -162,6 +162,18 @@ def test_a_shrink_that_ends_half_way_leaves_whole_slots(fleet: QemuFleet, machin
     assert size(fleet) == resources(1000, 3)
 
 
+def test_a_stopped_shrink_that_takes_back_a_part_of_a_slot_is_not_done(
+    fleet: QemuFleet, machine: FakeMachine
+) -> None:
+    """Growing by that part takes a busy guest seconds; meanwhile what is there counts as a whole slot."""
+    fleet.apply(fleet.vm(), 1000, 8)
+    fleet.apply(fleet.vm(), 1000, 2)
+    machine.size, machine.requested = 1124 * MIB, 2048 * MIB
+    assert size(fleet) == resources(1000, 3)
+    machine.size = machine.requested = 1124 * MIB
+    assert size(fleet) == resources(1000, 3)
+
+
 def test_what_the_guest_needs_is_left_in_whole_slots(fleet: QemuFleet, machine: FakeMachine) -> None:
     fleet.apply(fleet.vm(), 1000, 8)
     machine.used = 1700 * MIB

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import sys
 import time
 from dataclasses import dataclass
@@ -75,6 +76,10 @@ def main() -> int:
     say(f"{CPU_THREADS} busy threads and a hog of {HOG_MIB} MiB in the guest, all the time\n")
     say("| cycle | up | asked | nproc | MemTotal | down | asked | nproc | MemTotal | MemAvailable |")
     say("|---|---|---|---|---|---|---|---|---|---|")
+    form = logging.Formatter("  %(message)s: %(reason)s", defaults={"reason": ""})
+    handler = logging.StreamHandler()
+    handler.setFormatter(form)
+    logging.getLogger("app").addHandler(handler)
     ups, downs = [], []
     with rig("a") as vm:
         vm.load("a", cpu=CPU_THREADS, mib=HOG_MIB, rate_mib=50, seconds=86_400)
