@@ -31,10 +31,10 @@ def restrain(runner: Runner, actions: ActionSet, now: Millis) -> ActionSet:
     bar = bar_of(runner)
     if bar is not None:
         return _nothing(actions, bar)
-    actions = _cover_what_may_come(runner.state, actions, now)
+    actions = _promise_no_more(runner.state, _cover_what_may_come(runner.state, actions, now))
     obstacle = _obstacle(runner, now)
     if obstacle is not None:
-        frozen = _frozen_plan(runner.state, now)
+        frozen = _promise_no_more(runner.state, _frozen_plan(runner.state, now))
         return replace(frozen, desired=actions.desired, reasons=(*actions.reasons, obstacle))
     if runner.state.metrics is None and actions.has_requests:
         return _without_downscale(actions)
@@ -84,6 +84,21 @@ def _cover_what_may_come(state: State, actions: ActionSet, now: Millis) -> Actio
         return replace(actions, plugin=PluginRequest(asked.last_permit, target, asked.metrics))
     reason = "a smaller permit is asked for once the resize under way is seen"
     return replace(actions, plugin=None, reasons=(*actions.reasons, reason))
+
+
+def _promise_no_more(state: State, actions: ActionSet) -> ActionSet:
+    """The monitor is told of no more than will be there when a smaller size under way is applied.
+
+    The core tells it of the size in use as soon as that is wanted again; a guest that believes it would then be
+    made smaller without its leave.
+    """
+    told, coming = actions.monitor_upscale, state.platform.ongoing
+    if told is None or coming is None or not told.target.has_field_above(coming):
+        return actions
+    target = told.target.min(coming.max(told.current))
+    reason = "the monitor is told of more once the resize under way is seen"
+    upscale = None if target == told.current else replace(told, target=target)
+    return replace(actions, monitor_upscale=upscale, reasons=(*actions.reasons, reason))
 
 
 def _without_downscale(actions: ActionSet) -> ActionSet:
