@@ -89,8 +89,8 @@ def _cover_what_may_come(state: State, actions: ActionSet, now: Millis) -> Actio
 def _promise_no_more(state: State, actions: ActionSet) -> ActionSet:
     """The monitor is told of no more than will be there when a smaller size under way is applied.
 
-    The core tells it of the size in use as soon as that is wanted again; a guest that believes it would then be
-    made smaller without its leave.
+    The core tells it of the size in use as soon as that is wanted again; a guest that believes it would then
+    be made smaller without its leave.
     """
     told, coming = actions.monitor_upscale, state.platform.ongoing
     if told is None or coming is None or not told.target.has_field_above(coming):
