@@ -174,6 +174,7 @@ def _machine(found: VmObject, ports: VmPorts) -> VirtualMachine:
         endpoint_id=found.endpoint_id,
         informant=None if at is None else Address(at, ports.informant),
         use_writer=found.use_writer,
+        pod_name=found.pod_name,
     )
 
 

@@ -61,7 +61,7 @@ class SchedulerHttp:
         vm = question.vm
         body = encode_request(
             self._version,
-            (vm.namespace, vm.name),
+            (vm.namespace, vm.pod_name or vm.name),
             question.target,
             last_permit=question.last_permit,
             compute_unit=self._compute_unit,

@@ -42,6 +42,7 @@ class VirtualMachine:
         informant: where its informant listens; None where it has none, or the platform can't tell.
         migrating: nothing may be asked of anyone until it runs again.
         endpoint_id: billing identity, None where there is none.
+        pod_name: of the pod that it runs in, by which a cluster's scheduler knows it; None: the VM's name.
         use_writer: who set `use` last, where the platform tells; two that scale one VM are found by it.
     """
 
@@ -63,6 +64,7 @@ class VirtualMachine:
     endpoint_id: str | None = None
     informant: Address | None = None
     use_writer: str | None = None
+    pod_name: str | None = None
 
     @property
     def key(self) -> VmKey:

@@ -42,6 +42,7 @@ class GuestOnLoop:
         hooks: tuple[Hook | None, Hook | None] = (None, None),
         cpus: CpuSwitch | None = None,
         tls: ssl.SSLContext | None = None,
+        at: tuple[str, int] = ("127.0.0.1", 0),
     ) -> None:
         self.used_bytes = GIB
         self.is_readable = True
@@ -56,8 +57,8 @@ class GuestOnLoop:
         )
         routes = Routes(access or Access(), protected, self.monitor, informant, cpus, has_metrics=True)
         self.server = Server(routes.handle, limits=Limits(respond_s=60), tls=tls)
-        self.port = self.run(self.server.start("127.0.0.1", 0))[1]
-        self.url = f"http{'' if tls is None else 's'}://127.0.0.1:{self.port}"
+        self.port = self.run(self.server.start(*at))[1]
+        self.url = f"http{'' if tls is None else 's'}://{at[0]}:{self.port}"
         self._sampling = asyncio.run_coroutine_threadsafe(
             self.workload.sample_forever(self.monitor.ask_for_memory), self._loop
         )

@@ -52,6 +52,8 @@ class NeonvmCluster:
     Attributes:
         is_applying: whether the controller follows the spec.
         refusals: names of VMs whose patches the webhook refuses.
+        held: names of VMs that stay as they are, whatever their spec says.
+        without_memory: names of VMs that are given CPUs only.
     """
 
     def __init__(self, *names: str) -> None:
@@ -60,6 +62,8 @@ class NeonvmCluster:
         self.store.validate = self._validate
         self.is_applying = True
         self.refusals: set[str] = set()
+        self.held: set[str] = set()
+        self.without_memory: set[str] = set()
         for name in names:
             self.store.put(VMS, vm_object(name))
         self._controller = threading.Thread(target=self._control, daemon=True)
@@ -115,10 +119,14 @@ class NeonvmCluster:
                             self._apply(key)
 
     def _apply(self, key: tuple[str, str, str]) -> None:
-        item = self.store.objects[key]
+        item, name = self.store.objects[key], key[2]
+        if name in self.held:
+            return
         guest, status = item["spec"]["guest"], item["status"]
         size = guest["memorySlots"]["use"] * parse_bytes(guest["memorySlotSize"])
         told = parse_milli_cpu(status.get("cpus", 0)), parse_bytes(status.get("memorySize", 0))
+        if name in self.without_memory:
+            size = told[1]
         if told != (parse_milli_cpu(guest["cpus"]["use"]), size):
             self.store.patch(
                 *key,

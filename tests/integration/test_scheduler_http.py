@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from dataclasses import replace
 
 import pytest
 
@@ -55,6 +56,15 @@ def always(answer: bytes, seen: list[tuple[bytes, bytes]] | None = None) -> Hand
 
 def ask(peer: RawPeer, client: SchedulerHttp | None = None, timeout_s: float | None = LONG) -> PermitAnswer:
     return (client or SchedulerHttp()).ask(info(peer), question(), timeout_s=timeout_s)
+
+
+def test_a_vm_that_runs_in_a_pod_is_asked_for_by_its_pods_name() -> None:
+    seen: list[tuple[bytes, bytes]] = []
+    asked = question()
+    in_pod = replace(asked, vm=replace(asked.vm, pod_name="p-abc"))
+    with RawPeer(always(response(json.dumps(GRANT).encode()), seen)) as peer:
+        SchedulerHttp().ask(info(peer), in_pod, timeout_s=LONG)
+    assert json.loads(seen[0][1])["pod"] == {"namespace": "n", "name": "p-abc"}
 
 
 def test_a_permit_is_asked_for_with_the_token_over_one_kept_connection() -> None:
