@@ -27,7 +27,10 @@ class FlowerSettings(Section):
     auth_file: Text | None = setting(
         None, "file with a line `user:password` for each who may look; none: whoever reaches the port"
     )
-    read_only: bool = setting(True, "nobody sends tasks or changes workers from the page, and workers obey no remote control but questions")
+    read_only: bool = setting(
+        True,
+        "nobody sends tasks or changes workers from the page; workers obey no remote control but questions",
+    )
     max_tasks: Annotated[int, Field(ge=100, le=1_000_000)] = setting(
         10_000, "tasks kept in memory, the newest ones"
     )
