@@ -9,9 +9,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from app.adapters.journal_file import JournalFile
 from app.cli.sim import parse_fault, parse_mix, parse_trace_vms, sim_command
 from app.core.resources import resources
-from app.adapters.journal_file import JournalFile
 from app.errors import ConfigurationError
 from app.fleet.change_log import REMEMBERED_REMOVALS, ChangeLog
 from app.fleet.node_page import PAGE_KINDS, NodePage, broken_kind, broken_page
