@@ -21,6 +21,8 @@ MAX_CPUS = 4
 LEAST, MOST, SLOT = "512Mi", "2Gi", "128Mi"
 UNIT = {"vCPUs": 1, "mem": 4}
 """One CPU and 512 MiB, the VMs' own shape: one unit is what they start with, four are their maximum."""
+APPLY_S = 10.0
+"""A shrink is watched for 8 s and then stopped; to wait longer for it only puts off the next one."""
 BUCKETS = 4
 POLL_S = 2.0
 SCHEDULER_CPUS = MAX_CPUS * len(VMS)
@@ -63,7 +65,7 @@ def vm_demo_document(setup: DemoSetup) -> dict[str, object]:
             "renewEverySeconds": 1.5,
             "giveUpAfterSeconds": 5.0,
         },
-        "scaling": {"computeUnit": UNIT},
+        "scaling": {"computeUnit": UNIT, "applyTimeoutSeconds": APPLY_S},
         "metrics": {"secondsBetweenRequests": POLL_S, "requestTimeoutSeconds": POLL_S},
         "redis": {"url": f"unix://{setup.redis_socket}"},
         "platform": {"kind": "qemu"},
