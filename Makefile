@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock demo demo-vm test test-vm soak-vm check bench chaos chaos-billing clean
+.PHONY: help setup lock demo demo-vm test test-vm test-k8s soak-vm check bench chaos chaos-billing clean
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## install into .venv, the versions of requirements.lock
 
@@ -49,6 +49,10 @@ chaos-billing: setup ## billing while its processes are killed (BILLING_KILLS=10
 
 test-vm: setup ## safety on a real VM, and the QMP contract against a real QEMU (about 10 min; needs QEMU)
 	VMSCALER_TEST_VM=1 $(BIN)/python -m pytest tests/vm tests/contract/test_qmp_contract.py
+
+test-k8s: setup ## the API server contract against a real one (KUBEBUILDER_ASSETS=folder of kube-apiserver and etcd)
+	@test -x "$(KUBEBUILDER_ASSETS)/kube-apiserver" -a -x "$(KUBEBUILDER_ASSETS)/etcd" || { echo 'KUBEBUILDER_ASSETS must name a folder with kube-apiserver and etcd' >&2; exit 1; }
+	$(BIN)/python -m pytest tests/contract/test_kubernetes_contract.py
 
 soak-vm: setup ## a fleet on two real VMs under changing load (VM_SOAK_SECONDS=3600 VM_SOAK_SEED=1)
 	@$(BIN)/python -m tests.vm.soak

@@ -7,7 +7,7 @@ import socket
 import ssl
 import threading
 import time
-from base64 import b64decode, b64encode
+import uuid
 from collections import Counter
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +15,9 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.fakes.kube_store import ApiError, Json, KubeStore, matches
+
+WITH_STATUS = ("virtualmachines", "pods")
+"""Resources whose status is changed by its subresource alone."""
 
 API_PATHS = ("/apis/vm.neon.tech/v1", "/apis/coordination.k8s.io/v1", "/apis/discovery.k8s.io/v1", "/api/v1")
 
@@ -58,6 +61,7 @@ class KubeServer:
         self.faults = Faults()
         self.seen: Counter[tuple[str, str]] = Counter()
         self.patches: list[Any] = []
+        self.pages: dict[str, tuple[int, list[Json]]] = {}
         self.is_closing = False
         self._watching: set[socket.socket] = set()
         outer = self
@@ -180,6 +184,8 @@ class _Handler(BaseHTTPRequestHandler):
             case "create":
                 item = json.loads(body)
                 item["metadata"].setdefault("namespace", namespace)
+                if resource in WITH_STATUS:
+                    item.pop("status", None)
                 self._answer(201, store.create(resource, item, manager))
             case "update":
                 self._answer(200, store.update(resource, namespace, name, json.loads(body), manager))
@@ -210,26 +216,28 @@ class _Handler(BaseHTTPRequestHandler):
         double = self.server_double
         store, limit = double.store, min(int(query.get("limit") or 10_000), double.faults.page_limit)
         with store.changed:
-            start, version = 0, store.version
+            found, version = None, store.version
             if token := query.get("continue"):
                 if double.faults.expire_pages > 0:
                     double.faults.expire_pages -= 1
                     raise ApiError(410, "Expired", "The provided continue parameter is too old")
-                start, version = json.loads(b64decode(token))
-            found = sorted(
-                (
+                if token not in double.pages:
+                    raise ApiError(400, "BadRequest", "continue key is not valid")
+                version, found = double.pages[token]
+            if found is None:
+                asked = [
                     item
                     for key, item in store.objects.items()
                     if self._is_asked(key, item, resource, namespace, query)
-                ),
-                key=lambda item: (item["metadata"].get("namespace", ""), item["metadata"]["name"]),
-            )
+                ]
+                asked.sort(key=lambda item: (item["metadata"].get("namespace", ""), item["metadata"]["name"]))
+                # Through JSON: later pages too are of the moment of the first.
+                found = json.loads(json.dumps(asked))
             metadata: Json = {"resourceVersion": str(version)}
-            if start + limit < len(found):
-                metadata["continue"] = b64encode(json.dumps([start + limit, version]).encode()).decode()
-            # Through JSON, so that nobody sees an object that changes meanwhile.
-            page: Json = json.loads(json.dumps({"metadata": metadata, "items": found[start : start + limit]}))
-            return page
+            if limit < len(found):
+                token = metadata["continue"] = uuid.uuid4().hex
+                double.pages[token] = version, found[limit:]
+            return {"metadata": metadata, "items": found[:limit]}
 
     @staticmethod
     def _is_asked(
@@ -245,12 +253,16 @@ class _Handler(BaseHTTPRequestHandler):
         double = self.server_double
         store, at = double.store, int(query["resourceVersion"])
         ends = time.monotonic() + int(query.get("timeoutSeconds") or 300)
-        if at < store.compacted:
-            raise ApiError(410, "Expired", f"too old resource version: {at} ({store.compacted})")
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
+        if at < store.compacted:
+            gone = ApiError(410, "Expired", f"too old resource version: {at} ({store.compacted})")
+            self._chunk(json.dumps({"type": "ERROR", "object": gone.body()}).encode() + b"\n")
+            self._chunk(b"")
+            self.close_connection = True
+            return
         double._watching.add(self.connection)
         try:
             while not double.is_closing and time.monotonic() < ends:

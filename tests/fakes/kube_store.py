@@ -128,7 +128,10 @@ class KubeStore:
             old = self.get(resource, namespace, name)
             new = apply_patch(old, operations)
             kept, taken = (old, new) if status else (new, old)
-            new = {**copy.deepcopy(kept), "status": copy.deepcopy(taken.get("status", {}))}
+            new = copy.deepcopy(kept)
+            new.pop("status", None)
+            if "status" in taken:
+                new["status"] = copy.deepcopy(taken["status"])
             self.validate(resource, new)
             if _without_version(new) == _without_version(old):
                 return old
