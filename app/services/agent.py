@@ -189,6 +189,7 @@ class Agent:
             return
         self._stop.set()
         try:
+            self.supervisor.dial_no_more()
             self.ownership.release_all()
         except StoreUnavailable as err:
             logger.warning("leases not released: they will expire", extra={"reason": err.problem})

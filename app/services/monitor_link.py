@@ -32,6 +32,10 @@ JITTER = 0.2
 class MonitorLink:
     """Keeps one VM's monitor connected while its bucket is held.
 
+    Attributes:
+        is_dialling: a connection is being made right now.
+        may_dial: False once the worker ends.
+
     Args:
         guard: the bucket's lease; nothing is begun without it.
         changed: called when the core should be asked again.
@@ -57,6 +61,8 @@ class MonitorLink:
         self._spread = spread
         self._settings: AgentSettings = runner.settings
         self._session: MonitorSession | None = None
+        self.is_dialling = False
+        self.may_dial = True
         self.generation = 0
         self._stop = concurrency.signal()
         self._job: Job | None = None
@@ -121,6 +127,8 @@ class MonitorLink:
                 self._stop.wait(pause * (1.0 + JITTER * self._spread))
 
     def _connect_and_serve(self, address: Address) -> None:
+        if self._runner.is_leaving or not self.may_dial:
+            return
         self.generation += 1
         generation = self.generation
         callbacks = MonitorCallbacks(
@@ -130,12 +138,15 @@ class MonitorLink:
         )
         try:
             timeout_s = self._guard().limit_s(self._settings.monitor_connect_timeout_s)
+            self.is_dialling = True
             session = self._connector.connect(address, callbacks, timeout_s=timeout_s)
         except OwnershipLost:
             return
         except PeerError as err:
             self._say(f"no connection: {err}")
             return
+        finally:
+            self.is_dialling = False
         if self._stop.is_set() or session.exited or generation != self.generation:
             session.close()
             return

@@ -65,6 +65,16 @@ class MonitorLinks:
             self._links[runner.key] = runner, link
             link.start()
 
+    def is_dialling(self, runner: Runner) -> bool:
+        """Whether the runner's monitor is being connected to right now."""
+        link = self.of(runner)
+        return link is not None and link.is_dialling
+
+    def dial_no_more(self) -> None:
+        """No connection is begun from now on; those that stand go on."""
+        for _, link in self._links.values():
+            link.may_dial = False
+
     def leave(self, runner: Runner) -> None:
         """End the runner's connection for good, if it has one."""
         link = self.of(runner)

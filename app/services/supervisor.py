@@ -29,6 +29,9 @@ from app.services.starting import Starting
 
 logger = logging.getLogger(__name__)
 
+DIAL_WAIT_S = 1.0
+"""A monitor that is there has taken a connection by then, on a busy host too."""
+
 
 class Supervisor:
     """Holds the runners of the buckets that this worker owns.
@@ -219,8 +222,8 @@ class Supervisor:
         runners = list(held.runners.values())
         for runner in runners:
             runner.is_leaving = True
-        deadline = self._clock.monotonic() + self._longest_call_s()
-        while any(runner.is_busy for runner in runners) and self._clock.monotonic() < deadline:
+        began = self._clock.monotonic()
+        while self._must_wait(runners, self._clock.monotonic() - began):
             self._concurrency.sleep(0.02)
         try:
             self.commit(bucket, runners)
@@ -229,6 +232,20 @@ class Supervisor:
         self._close_all(runners)
         self._buckets.pop(bucket, None)
         logger.info("bucket handed over", extra={"bucket": bucket, "vms": len(runners)})
+
+    def _must_wait(self, runners: Iterable[Runner], waited_s: float) -> bool:
+        """Whether a peer may still be told something by us.
+
+        Dialling counts, but not for long: it ends other connections to the monitor, and a monitor that is not
+        there must not hold up a hand-over.
+        """
+        if waited_s < DIAL_WAIT_S and any(map(self._links.is_dialling, runners)):
+            return True
+        return waited_s < self._longest_call_s() and any(runner.is_busy for runner in runners)
+
+    def dial_no_more(self) -> None:
+        """The worker ends: it connects to no monitor any more, and no hand-over has to wait for that."""
+        self._links.dial_no_more()
 
     def crashed(self, runner: Runner, err: Exception) -> None:
         """Our own code failed in a runner: it is begun anew after a pause, the others go on."""
