@@ -6,11 +6,12 @@ import argparse
 from collections.abc import Callable
 
 from tests.bench.fleet import FleetPlan, measure_fleet
+from tests.bench.metrics import measure_metrics
 from tests.bench.monitors import measure_monitors
 from tests.bench.operations import measure_operations
 from tests.bench.upscales import measure_upscales
 
-ONLY = ("micro", "monitors", "upscales", "fleet")
+ONLY = ("micro", "monitors", "upscales", "metrics", "fleet")
 """The benchmarks, in their order."""
 
 
@@ -29,6 +30,7 @@ def main() -> None:
         "micro": measure_operations,
         "monitors": measure_monitors,
         "upscales": measure_upscales,
+        "metrics": measure_metrics,
         "fleet": lambda: measure_fleet(plan),
     }
     wanted = [name for name in ONLY if getattr(options, f"{name}_only")]
