@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +13,8 @@ import pytest
 
 from app.adapters.embedded_redis import EmbeddedRedis
 from app.core.resources import resources
-from tests.fakes.neonvm_cluster import ENABLED, VMS
+from tests.fakes.kube_store import Json
+from tests.fakes.neonvm_cluster import ENABLED, VMS, vm_object
 from tests.fleet_process import until
 from tests.neonvm_world import NeonvmWorld, Pages, Servers
 
@@ -234,3 +237,39 @@ def test_without_a_scheduler_nothing_grows_and_a_new_one_is_asked_after_the_paus
         assert second.asked["waits-abc"] > 0
     finally:
         second.close()
+
+
+def test_a_watch_cut_a_hundred_times_loses_no_vm_and_scales_none_twice_or_on_a_stale_object(
+    world: NeonvmWorld,
+) -> None:
+    dice = random.Random(8)
+    pod = world.open_pod()
+    pod.pages.load = 2.7
+    until(lambda: world.cluster.server.open_watches > 0, "the worker watches")
+    lists, cuts, names, kept = world.cluster.server.seen["list", VMS], 0, list[str](), set[str]()
+    while cuts < 100:
+        name = f"cut-{len(names):03}"
+        world.cluster.store.put(VMS, small_vm(name, pod.host))
+        names.append(name)
+        kept.add(name)
+        if dice.random() < 0.4:
+            gone = dice.choice(sorted(kept))
+            kept.discard(gone)
+            world.cluster.store.delete(VMS, "sim", gone)
+        time.sleep(dice.uniform(0.0, 0.2))
+        # The scheduler's watch is cut as well.
+        cuts += world.cluster.server.cut_watches()
+    until(lambda: all(world.use(name).cpu == 3000 for name in kept), "every VM that is left is scaled")
+    polls(pod)
+    assert world.cluster.server.seen["list", VMS] == lists
+    assert {name: len(world.patches(name)) for name in kept} == dict.fromkeys(kept, 1)
+    until(lambda: not any(world.record(name) for name in set(names) - kept), "the others are forgotten")
+    for name in kept:
+        world.cluster.store.delete(VMS, "sim", name)
+
+
+def small_vm(name: str, host: str) -> Json:
+    """One that grows in CPUs alone."""
+    item = vm_object(name, pod_ip=host)
+    item["spec"]["guest"]["memorySlots"] = {"min": 4, "max": 4, "use": 4}
+    return item
