@@ -171,9 +171,8 @@ def report(soak: Soak, demo: DemoRun, load: ChangingLoad, setup: DemoSetup) -> i
             problems.append(f"no {kind} were completed")
     lines = [f"soak-vm: {demo.elapsed_s:.0f} s, {load.begun} loads; {completed}"]
     lines += [f"  {name}: {text}" for name, text in figures.items()]
-    lines += [f"  PROBLEM: {problem}" for problem in problems] or [
-        "  nothing stuck, nothing killed, nothing grown"
-    ]
+    good = "nothing stuck, nothing killed" + ("" if "growth" in figures else ", nothing grown")
+    lines += [f"  PROBLEM: {problem}" for problem in problems] or [f"  {good}"]
     if problems:
         lines.append(f"  logs: {setup.logs}")
     sys.stdout.write("\n".join(lines) + "\n")
