@@ -17,6 +17,8 @@ INCOMPLETE = "journal incomplete"
 MONITOR_GRACE_S = 1.0
 """How late the look at the leases may be to show a new holder."""
 
+DIAL_S = 5.0
+"""A connection begun under a lease may be taken by a slow monitor so much later, before the next holder's."""
 
 BLIND_S = 0.6
 """So long before an outage of Redis a lease may have been taken that nobody saw."""
@@ -85,13 +87,21 @@ def _check_interleaving(effects: Iterable[Effect], findings: Findings) -> None:
 
 
 def _check_monitors(evidence: Evidence, effects: Iterable[Effect], findings: Findings) -> None:
-    """Monitors are told no token: who speaks to one must be the holder that Redis showed."""
+    """Monitors are told no token: who speaks to one must be the holder that Redis showed.
+
+    A connection that the earlier holder had begun is none of its words, unless it ends that of the next one.
+    """
     history = lease_history(evidence.leases)
+    spoke_last: dict[str, str] = {}
     unseen: dict[tuple[str, float], str] = {}
     for effect in effects:
         if effect.receiver != "monitor" or not effect.is_applied or effect.at > evidence.end:
             continue
-        holders = holders_around(history.get(effect.bucket, ()), effect.at, MONITOR_GRACE_S)
+        changes = history.get(effect.bucket, ())
+        holders = holders_around(changes, effect.at, MONITOR_GRACE_S)
+        before, spoke_last[effect.vm] = spoke_last.get(effect.vm), effect.holder
+        if effect.what == "connected" and before not in holders - {effect.holder}:
+            holders = holders | holders_around(changes, effect.at - DIAL_S, DIAL_S)
         outage = next((span for span in evidence.outages if _is_blind(span, effect.at)), None)
         if outage is not None and effect.holder not in holders:
             # Taken after the last look before Redis went: one for each bucket, and the last word then.

@@ -81,6 +81,9 @@ GOOD: dict[str, Callable[[], Evidence]] = {
         left_out=(UNSEEN,),
         outages=(UNSEEN,),
     ),
+    "a connection begun under the lease that a slow monitor takes after its end": lambda: with_effects(
+        an_effect(TAKEN + 0.5, "monitor", "connected", size=None, holder=A)
+    ),
     "a stat accepted once": lambda: with_stats(a_stat("taken"), a_stat("accepted")),
     "a stat accepted, and late from the next owner": lambda: with_stats(
         a_stat("taken"), a_stat("forwarded"), a_stat("accepted"), a_stat("late", holder=B)
@@ -137,6 +140,19 @@ BAD: dict[str, tuple[str, Callable[[], Evidence]]] = {
     "an earlier holder that speaks to a monitor": (
         INTERLEAVED,
         lambda: with_effects(an_effect(45.0, "monitor", "told", holder=A)),
+    ),
+    "a connection of the earlier holder that ends the next one's": (
+        INTERLEAVED,
+        lambda: with_effects(an_effect(28.0, "monitor", "connected", size=None, holder=A)),
+    ),
+    "a connection of the earlier holder long after its lease": (
+        INTERLEAVED,
+        lambda: a_run(
+            effects=(
+                *a_run().effects[:4],
+                an_effect(TAKEN + 5.5, "monitor", "connected", size=None, holder=A),
+            )
+        ),
     ),
     "two that speak to a monitor while Redis is down": (
         INTERLEAVED,
