@@ -59,15 +59,15 @@ class WorkerReadings:
         own.STATS_INBOX.set(self._stats.forwarder.in_hand)
 
     def _read_runners(self) -> None:
-        found = dict.fromkeys(agent_names.RUNNERS.all_values(), 0)
+        found: dict[tuple[str, ...], int] = dict.fromkeys(agent_names.RUNNERS.all_values(), 0)
         for _, life, runner in self._agent.supervisor.lives():
             has_endpoint = runner is not None and runner.vm.endpoint_id is not None
             status = runner.status if runner is not None else life.end.kind.value if life.end else ""
             place = ("true" if has_endpoint else "false", status)
             if place in found:
                 found[place] += 1
-        for place, count in found.items():
-            agent_names.RUNNERS.set(count, *place)
+        for values, count in found.items():
+            agent_names.RUNNERS.set(count, *values)
         counts = self._agent.supervisor.counts
         agent_names.STARTS.set(counts.starts)
         agent_names.RESTARTS.set(counts.restarts)
