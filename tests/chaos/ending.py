@@ -14,8 +14,23 @@ from tests.chaos.setup import Place
 
 NOT_WHOLE = "the fleet is not whole again"
 
+ENDED = "a worker ended by itself"
+
+WATCHDOG_END = "exit status 75"
+"""A worker that its watchdog ends does what it should; how often is in the table."""
+
 WITHIN_S = 60.0
 """After the quiet time, for the last problem to go."""
+
+
+def judge_ends(ends: Mapping[str, list[str]]) -> list[Violation]:
+    """Workers end when they are told to, or by their watchdog; `ends` are the others, by worker."""
+    return [
+        Violation(ENDED, f"{name}: {end}")
+        for name, found in ends.items()
+        for end in found
+        if end != WATCHDOG_END
+    ]
 
 
 def await_whole(

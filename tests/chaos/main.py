@@ -17,7 +17,7 @@ from app.adapters.port_reservation import ReservedPort
 from app.adapters.processes import GuardedLauncher
 from app.cluster.ring import BucketSet
 from tests.chaos.checker import check
-from tests.chaos.ending import await_whole
+from tests.chaos.ending import await_whole, judge_ends
 from tests.chaos.evidence import (
     Counters,
     Evidence,
@@ -123,6 +123,7 @@ def _run_in(place: Place) -> int:
     evidence = gather(place, notebook, course)
     findings = check(evidence)
     findings.violations += course.violations
+    findings.violations += judge_ends({child.name: child.crashes for child in world.workers.values()})
     more = {
         "processes started again": str(sum(child.restarts for child in world.workers.values())),
         "workers that ended by themselves": _crashes(world),

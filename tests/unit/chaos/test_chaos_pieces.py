@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.cluster.ring import BucketSet
+from tests.chaos.ending import judge_ends
 from tests.chaos.evidence import Effect, Poll, Size
 from tests.chaos.options import Options, WrongOption, read_options
 from tests.chaos.reading import missing_lines, read_fleet, read_lines, read_scheduler, read_vms
@@ -97,3 +98,8 @@ def test_options_come_from_the_environment() -> None:
 def test_an_option_that_can_not_be_used_is_named(name: str, value: str) -> None:
     with pytest.raises(WrongOption, match=name):
         read_options({name: value})
+
+
+def test_a_worker_may_end_by_its_watchdog_only() -> None:
+    ends = {"worker1": ["exit status 75"], "worker2": ["exit status 75", "exit status 1"], "worker3": []}
+    assert [found.text for found in judge_ends(ends)] == ["worker2: exit status 1"]
