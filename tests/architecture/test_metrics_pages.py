@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from app.ports.agent_metrics import AGENT_FAMILIES
@@ -68,3 +71,20 @@ def test_every_alert_leads_to_a_place_in_the_runbook() -> None:
     lost = {name for name, url in led_to.items() if url.removeprefix("docs/runbook.md#") not in places}
     assert lost == set()
     assert all(rule["labels"]["severity"] in ("warning", "critical") for rule in rules())
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not at hand (Debian: prometheus)")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "config", "prometheus.yml"),
+        ("check", "rules", "alerts.yml"),
+        ("test", "rules", "alerts.test.yml"),
+    ],
+    ids=" ".join,
+)
+def test_promtool_finds_nothing_wrong(words: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        ["promtool", *words], cwd=ROOT / "compose/prometheus", capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
