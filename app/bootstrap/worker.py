@@ -27,7 +27,7 @@ from app.errors import OwnershipLost, StoreUnavailable
 from app.ports.runtime import TaskQueue
 from app.ports.sender import Sender, holder_text
 from app.ports.stats import StatBell
-from app.ports.store import BucketName
+from app.ports.store import BucketName, Holder
 from app.services.agent import Agent
 from app.services.agent_settings import AgentSettings
 from app.services.executors import Executors
@@ -161,16 +161,28 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue, bell: StatBel
     report_unreadable(settings, worker, agent, supervisor, platform, clock)
     serve_metrics(settings, stores, agent, stats, web, (clock, concurrency))
     serve_dump(settings, worker, agent, (clock, concurrency))
-    billing = build_billing(settings, stores, holder, ownership, (clock, concurrency))
+    _add_parts(agent, settings, worker, stores, holder, (clock, concurrency))
+    return agent
+
+
+def _add_parts(
+    agent: Agent,
+    settings: Settings,
+    worker: str,
+    stores: Stores,
+    holder: Holder,
+    runtime: tuple[SystemClock, GreenConcurrency],
+) -> None:
+    """What a configuration may leave out: billing, reports of events, agents of informants."""
+    billing = build_billing(settings, stores, holder, agent.ownership, runtime)
     if billing is not None:
-        billing.connect(supervisor.inventory, supervisor.bucket_of)
+        billing.connect(agent.supervisor.inventory, agent.supervisor.bucket_of)
         agent.add_part(billing)
-    reports = build_event_reports(settings, worker, (clock, concurrency))
+    reports = build_event_reports(settings, worker, runtime)
     if reports is not None:
-        supervisor.report_to(reports.watch)
-        reports.connect(supervisor.runners)
+        agent.supervisor.report_to(reports.watch)
+        reports.connect(agent.supervisor.runners)
         agent.add_part(reports)
-    informants = build_informants(settings, worker, clock, concurrency, stores.informant_agents)
+    informants = build_informants(settings, worker, *runtime, stores.informant_agents)
     if informants is not None:
         agent.register_with(informants)
-    return agent

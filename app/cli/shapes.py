@@ -124,9 +124,7 @@ def agent_shape(agent: AgentRow) -> Json:
         "version": agent.version,
         "started_ms": agent.started_ms,
         "age_ms": agent.age_ms,
-        "protocol": None
-        if agent.protocol is None
-        else {"min": agent.protocol[0], "max": agent.protocol[1]},
+        "protocol": None if agent.protocol is None else {"min": agent.protocol[0], "max": agent.protocol[1]},
         "draining": agent.is_draining,
         "buckets": list(agent.buckets),
         "vms": agent.vms,
