@@ -103,8 +103,10 @@ class SchedulerApplication:
                 return pulse_reply(self._scheduler.pulse, {"vms": self._scheduler.vm_count})
             case "GET", "/readyz":
                 return ready_reply(self._reasons())
-            case "GET", "/metrics" if self._metrics is not None:
-                return metrics_reply(self._metrics)
+            case _, "/metrics" if self._metrics is not None:
+                if method == "GET":
+                    return metrics_reply(self._metrics)
+                return Reply(HTTPStatus.METHOD_NOT_ALLOWED, b"method not allowed", allow="GET")
             case _, "/" | "/healthz" | "/readyz":
                 allow = "GET, POST" if path == "/" else "GET"
                 return Reply(HTTPStatus.METHOD_NOT_ALLOWED, b"method not allowed", allow=allow)
