@@ -38,7 +38,7 @@ check: setup ## style, types, floors, fast tests (under 90 s)
 test: setup ## every test (under 6 min)
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests
 
-bench: setup ## CPU and memory: operations, monitors, a whole fleet (about 4 min)
+bench: setup ## CPU and memory: operations, monitors, metrics, a whole fleet (about 6 min)
 	$(BIN)/python -m tests.bench
 
 chaos: setup ## a fleet under faults from a seed, judged by journals (CHAOS_SECONDS=180 CHAOS_SEED=1)
