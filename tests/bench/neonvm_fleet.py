@@ -40,12 +40,18 @@ def main(vms: int, seconds: float) -> None:
         fill(cluster, vms)
         config = write(directory, cluster, redis.url, int(peers.stdout.readline()))
         os.environ["K8S_POD_IP"] = "127.0.0.1"
-        begun = time.monotonic()
-        workers = [CeleryProcess.worker(config, directory, f"worker{number}") for number in (1, 2)]
         beat = CeleryProcess.beat(config, directory)
+        begun = time.monotonic()
+        workers = start_workers(config, directory)
         try:
-            assert peers.stdout.readline(), "the peers ended"
-            print(f"{vms} VMs, two workers: all polled after {time.monotonic() - begun:.1f} s")
+            wait_for_polls(peers, begun, f"{vms} VMs, two workers, a Redis that is new")
+            for worker in workers:
+                worker.stop()
+            # What was polled before they ended belongs to no later count.
+            send(peers, "again")
+            begun = time.monotonic()
+            workers = start_workers(config, directory)
+            wait_for_polls(peers, begun, "both workers started again")
             measure(cluster, peers, {f"worker{n}": w.process.pid for n, w in enumerate(workers, 1)}, seconds)
         finally:
             for process in (*workers, beat):
@@ -55,6 +61,22 @@ def main(vms: int, seconds: float) -> None:
             peers.wait(30)
             redis.stop()
             cluster.close()
+
+
+def start_workers(config: Path, directory: Path) -> list[CeleryProcess]:
+    return [CeleryProcess.worker(config, directory, f"worker{number}") for number in (1, 2)]
+
+
+def wait_for_polls(peers: subprocess.Popen[str], begun: float, what: str) -> None:
+    assert peers.stdout is not None
+    assert peers.stdout.readline(), "the peers ended"
+    print(f"{what}: all polled after {time.monotonic() - begun:.1f} s", flush=True)
+
+
+def send(peers: subprocess.Popen[str], line: str) -> None:
+    assert peers.stdin is not None
+    peers.stdin.write(line + "\n")
+    peers.stdin.flush()
 
 
 def fill(cluster: NeonvmCluster, vms: int) -> None:
@@ -99,9 +121,7 @@ def measure(
     print(f"steady for {seconds:.0f} s: {told.total() / seconds:.2f} API requests/s {dict(told)}")
     print(f"  both workers: {spent / seconds:.0%} of one core")
     seen, before = Counter(double.seen), len(double.patches)
-    assert peers.stdin is not None
-    peers.stdin.write("up\n")
-    peers.stdin.flush()
+    send(peers, "up")
     raised = sum(1 for key, item in cluster.store.objects.items() if key[0] == VMS and _is_raised(item))
     begun = time.monotonic()
     while _grown(cluster) < raised and time.monotonic() - begun < PATIENCE_S:

@@ -1,7 +1,7 @@
 """All that listens in a benchmark's cluster, on one port: metrics pages, monitors, a scheduler.
 
-`python -m tests.bench.neonvm_peers VMS` prints its port, and a line once so many hosts were polled. A line on
-its standard input raises the load of the VMs whose address ends in 1 to 12; it ends with its input.
+`python -m tests.bench.neonvm_peers VMS` prints its port, and a line once so many hosts were polled. It takes
+lines: `again` counts anew, `up` raises the load of VMs whose address ends in 1 to 12. It ends with its input.
 """
 
 from __future__ import annotations
@@ -26,7 +26,15 @@ class Peers:
     def __init__(self, vms: int) -> None:
         self._vms = vms
         self._polled: set[str] = set()
+        self._is_told = False
         self.is_busy = False
+
+    def take(self, line: str) -> None:
+        """`again`: count the polled hosts anew; `up`: the load rises."""
+        if line == "again":
+            self._polled, self._is_told = set(), False
+        else:
+            self.is_busy = True
 
     async def handle(self, request: Request) -> Response | Upgrade:
         """One request of whatever kind."""
@@ -38,8 +46,8 @@ class Peers:
             return Upgrade(converse)
         host = request.headers.get("host", "").partition(":")[0]
         self._polled.add(host)
-        if len(self._polled) == self._vms:
-            self._vms = -1
+        if len(self._polled) == self._vms and not self._is_told:
+            self._is_told = True
             print("all polled", flush=True)
         load = BUSY if self.is_busy and int(host.rpartition(".")[2]) in RAISED else QUIET
         page = f"node_load1 {load}\nnode_load5 {load}\n"
@@ -53,8 +61,8 @@ async def _serve(vms: int) -> None:
     _, port = await server.start("0.0.0.0", 0)
     print(port, flush=True)
     with contextlib.suppress(asyncio.CancelledError):
-        while await asyncio.to_thread(sys.stdin.readline):
-            peers.is_busy = True
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            peers.take(line.strip())
     await server.close(0.1)
 
 
