@@ -99,6 +99,8 @@ class SturdyTransport(redis.Transport):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)  # type: ignore[no-untyped-call]
+        # The option has set how long a BRPOP waits; as a pause after each, tasks would wait for it too.
+        self.polling_interval = None
         self.cycle: Any = SturdyPoller()
 
     def _deliver(self, message: Any, queue: str) -> None:
