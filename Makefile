@@ -35,8 +35,9 @@ check: setup ## style, types, floors, fast tests (under 90 s)
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2 tests/unit tests/property tests/model tests/architecture
 
-test: setup ## every test (under 6 min)
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests
+test: setup ## every test (about 12 min)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/system tests
+	$(BIN)/python -m pytest tests/system
 
 bench: setup ## CPU and memory: operations, monitors, metrics, a whole fleet (about 6 min)
 	$(BIN)/python -m tests.bench
