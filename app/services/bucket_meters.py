@@ -116,6 +116,7 @@ class BucketMeters:
         self._step = 0
         self._is_loaded = False
         self._loads = 0
+        self._last_seen: Seen | None = None
         self.waiting: dict[str, int] = dict.fromkeys(rules.sinks, 0)
         self.left_alone: set[MeterId] = set()
         self.dropped = 0
@@ -152,6 +153,8 @@ class BucketMeters:
         """
         if events is not None:
             self._ask_for_room()
+        # What is gone stays gone while the platform is silent, as it is once nothing changes any more.
+        self._last_seen = last = self._last_seen if seen is None else seen
         listed = () if seen is None else seen.cpus
         everything = list(dict.fromkeys([*listed, *self._meters]))
         loads = self._loads
@@ -159,14 +162,14 @@ class BucketMeters:
             part = everything[start : start + METERS_A_STEP]
             changed = {} if seen is None else self._note_part(part, moment, seen)
             made = {} if events is None else self._close_part(part, events, changed)
-            gone = self._ended(part, seen) if events is not None and seen is not None else []
+            gone = self._ended(part, last) if events is not None and last is not None else []
             if changed or gone:
                 self._plan(changed, made, gone)
                 self.settle()
             if self._loads != loads:
                 return
-        if events is not None and seen is not None:
-            self._drop_surplus(seen)
+        if events is not None and last is not None:
+            self._drop_surplus(last)
 
     # --- noting -------------------------------------------------------------------------------------------
 

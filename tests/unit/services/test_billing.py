@@ -105,6 +105,16 @@ def test_a_vm_that_is_gone_gets_its_last_window_and_its_meter_goes() -> None:
     assert world.store.meters[BUCKET] == {}
 
 
+def test_a_meter_of_a_vm_that_is_gone_goes_though_the_platform_is_silent_when_the_window_ends() -> None:
+    world = a_world()
+    world.run(8)
+    world.vms.clear()
+    world.run(4)
+    world.is_platform_away = True
+    world.run(24)
+    assert world.store.meters[BUCKET] == {}
+
+
 def test_a_vm_made_anew_is_another_one_and_its_pause_is_not_billed() -> None:
     world = a_world()
     world.run(8)
