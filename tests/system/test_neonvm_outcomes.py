@@ -235,6 +235,10 @@ def test_without_a_scheduler_nothing_grows_and_a_new_one_is_asked_after_the_paus
         world.put_scheduler("s2", "127.0.2.2")
         until(lambda: world.use("waits").cpu == 3000, "the new one is asked")
         assert second.asked["waits-abc"] > 0
+        world.cluster.store.delete("pods", "kube-system", "s2")
+        world.put_scheduler("s3", "127.0.2.1")
+        servers.pages.load = 3.6
+        until(lambda: world.use("waits").cpu == 4000, "so is the one after it")
     finally:
         second.close()
 
