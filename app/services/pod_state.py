@@ -7,6 +7,7 @@ they go on. Each value is read once; the whole core state is one frozen object. 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from app.core.json_forms import scaling_to_json
 from app.core.model import Millis, Mode
@@ -28,15 +29,26 @@ def utc_text(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def pod_name(key: VmKey) -> dict[str, str]:
-    """The VM's name as the dump spells it."""
-    namespace, _, name = key.partition("/")
-    return {"name": name, "namespace": namespace}
+class PodName(NamedTuple):
+    """Of the pod that a VM runs in; in this order pods are listed."""
+
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, key: VmKey, vm: VirtualMachine | None) -> PodName:
+        """As the platform tells it; the VM's own name where it has no pods, or does not know the VM now."""
+        namespace, _, name = key.partition("/")
+        return cls(namespace, name if vm is None or vm.pod_name is None else vm.pod_name)
+
+    def as_json(self) -> dict[str, str]:
+        """As the dump spells it."""
+        return {"name": self.name, "namespace": self.namespace}
 
 
-def uncollected_pod(key: VmKey, problem: str) -> dict[str, object]:
+def uncollected_pod(name: PodName, problem: str) -> dict[str, object]:
     """A VM of which nothing but its name can be told, and why."""
-    return {"podName": pod_name(key), "collectionError": problem[:MAX_ERROR]}
+    return {"podName": name.as_json(), "collectionError": problem[:MAX_ERROR]}
 
 
 class PodStates:
@@ -47,7 +59,7 @@ class PodStates:
 
     def pod(
         self,
-        key: VmKey,
+        name: PodName,
         life: Life,
         runner: Runner | None,
         vm: VirtualMachine | None,
@@ -57,9 +69,9 @@ class PodStates:
     ) -> dict[str, object]:
         """The VM with its runner, or without while there is none; what fails is told as `collectionError`."""
         try:
-            pod: dict[str, object] = {"podName": pod_name(key), "status": self._status(life, runner, vm)}
+            pod: dict[str, object] = {"podName": name.as_json(), "status": self._status(life, runner, vm)}
         except Exception as err:  # noqa: BLE001 the edge of a VM: the others are told of
-            return uncollected_pod(key, _text(err))
+            return uncollected_pod(name, _text(err))
         if runner is not None:
             try:
                 pod["runner"] = runner_state(runner, scheduler, link)

@@ -14,15 +14,15 @@ from typing import TypeVar
 
 from app.ports.runtime import Clock, Concurrency
 from app.ports.store import BucketName
-from app.ports.vm import VmKey
-from app.services.pod_state import PodStates, uncollected_pod
+from app.ports.vm import VirtualMachine, VmKey
+from app.services.pod_state import PodName, PodStates, uncollected_pod
 from app.services.runner import Runner
 from app.services.runner_life import Life
 from app.services.scheduler_link import SchedulerLink
 from app.services.supervisor import Supervisor
 
 Found = TypeVar("Found")
-Entry = tuple[VmKey, Life, Runner | None]
+Entry = tuple[PodName, VmKey, Life, Runner | None]
 
 STRETCH_S = 0.002
 """So long VMs are collected, then the worker itself has its turn; longer stretches make its ticks late."""
@@ -93,9 +93,13 @@ class StateDump:
     def _collect(
         self, concurrency: Concurrency, deadline: float, vm: VmKey | None, bucket: BucketName | None
     ) -> bytes:
-        entries = sorted(
-            (entry for entry in _settled(self._supervisor.lives) if self._is_wanted(entry[0], vm, bucket)),
-            key=lambda entry: entry[0],
+        entries: list[Entry] = sorted(
+            (
+                (PodName.of(key, self._machine(key, runner)), key, life, runner)
+                for key, life, runner in _settled(self._supervisor.lives)
+                if self._is_wanted(key, vm, bucket)
+            ),
+            key=lambda entry: entry[:2],
         )
         pods: dict[VmKey, bytes] = {}
         done = concurrency.signal()
@@ -112,19 +116,19 @@ class StateDump:
         if entries and not pods:
             raise DumpTimedOut(f"none of {len(entries)} VMs could be collected within {self._timeout_s:g} s")
         late = f"not collected within {self._timeout_s:g} s"
-        listed = [pods.get(key) or _encode(uncollected_pod(key, late)) for key, _, _ in entries]
+        listed = [pods.get(key) or _encode(uncollected_pod(name, late)) for name, key, _, _ in entries]
         head = _encode({"stopped": self._is_stopped(), "buildInfo": self._build})
         return head[:-1] + b',"pods":[' + b",".join(listed) + b"]}"
 
     def _collect_pods(self, entries: list[Entry], pods: dict[VmKey, bytes], concurrency: Concurrency) -> None:
         pause_at = self._clock.monotonic() + STRETCH_S
         scheduler, _ = self._scheduler.current()
-        for key, life, runner in entries:
+        for name, key, life, runner in entries:
             pod = self._states.pod(
-                key,
+                name,
                 life,
                 runner,
-                self._supervisor.inventory.vms.get(key),
+                self._machine(key, runner),
                 scheduler=scheduler,
                 link=None if runner is None else self._supervisor.link(runner),
             )
@@ -132,6 +136,9 @@ class StateDump:
             if self._clock.monotonic() >= pause_at:
                 concurrency.sleep(STRETCH_S)
                 pause_at = self._clock.monotonic() + STRETCH_S
+
+    def _machine(self, key: VmKey, runner: Runner | None) -> VirtualMachine | None:
+        return self._supervisor.inventory.vms.get(key) if runner is None else runner.vm
 
     def _is_wanted(self, key: VmKey, vm: VmKey | None, bucket: BucketName | None) -> bool:
         if vm is not None and key != vm:

@@ -73,6 +73,18 @@ def test_pods_are_sorted_by_name() -> None:
     assert [pod["podName"]["name"] for pod in pods] == ["a", "b", "c"]
 
 
+def test_a_vm_in_a_pod_goes_by_the_pods_name() -> None:
+    worker = Worker(
+        a_virtual_machine(name="b", uid="b", pod_name="a-pod"), a_virtual_machine(name="a", uid="a")
+    )
+    pods = collected(worker)["pods"]
+    named = [(pod["podName"], pod["status"]["vmInfo"]["name"]) for pod in pods]
+    assert named == [
+        ({"name": "a", "namespace": "default"}, "a"),
+        ({"name": "a-pod", "namespace": "default"}, "b"),
+    ]
+
+
 def test_times_are_utc_to_the_millisecond() -> None:
     assert utc_text(1_769_860_800_123) == "2026-01-31T12:00:00.123Z"
 
