@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from app.adapters.build_info import build_info
 from app.bootstrap.security import protection
-from app.bootstrap.worker_web import listening_port, told_address
+from app.bootstrap.worker_web import listening_port, numbered, told_address
 from app.config import Settings
 from app.ports.runtime import Clock, Concurrency, Signal
 from app.ports.store import BucketName, FencingToken
@@ -69,7 +69,7 @@ def serve_dump(settings: Settings, worker: str, agent: Agent, runtime: tuple[Clo
     if own is None:
         return
     clock, concurrency = runtime
-    port = listening_port(own.port, worker, ".dumpState.port")
+    port = listening_port(own.port, numbered(settings, worker), ".dumpState.port")
     rules = protection(settings.security.servers.web, ".security.servers.web")
     dump = StateDump(
         agent.supervisor,

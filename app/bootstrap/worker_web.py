@@ -41,7 +41,7 @@ class WorkerWeb:
     def __init__(self, settings: Settings, worker: str, stats: Stats) -> None:
         self._settings = settings
         self._host = settings.web.host
-        self._port = listening_port(settings.web.port, worker)
+        self._port = listening_port(settings.web.port, numbered(settings, worker))
         rules = protection(settings.security.servers.web, ".security.servers.web")
         self._protection = replace(rules, own_tokens=frozenset({STATS_PATH}))
         self._server: WebServer | None = None
@@ -92,6 +92,11 @@ def told_address(settings: Settings, port: int) -> str:
     if host in ANYWHERE:
         host = settings.env.pod_ip or socket.gethostname()
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def numbered(settings: Settings, worker: str) -> str:
+    """The name whose number is added to ports; "" where none is: a pod's name may end in any digits."""
+    return worker if settings.web.add_worker_number else ""
 
 
 def listening_port(base: int, worker: str, where: str = ".web.port") -> int:

@@ -141,6 +141,11 @@ class WebSettings(Section):
 
     host: Host = setting("127.0.0.1", "address to listen on")
     port: OwnPort = setting(9100, "port; 0 for a free one, else a base to which the worker's index is added")
+    add_worker_number: bool = setting(
+        True,
+        "the number at the end of a worker's name is added to `port` and `dumpState.port`; off where each "
+        "has an address of its own, as a pod has",
+    )
 
 
 class RecordingSettings(Section):

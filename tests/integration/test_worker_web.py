@@ -9,7 +9,7 @@ import gevent
 import pytest
 
 from app.adapters.green import GreenConcurrency
-from app.bootstrap.worker_web import WorkerWeb, listening_port
+from app.bootstrap.worker_web import WorkerWeb, listening_port, numbered
 from app.cluster.ring import BucketSet
 from app.config import Settings, build_settings
 from app.errors import ConfigurationError
@@ -31,6 +31,13 @@ def stats_for(settings: Settings) -> Stats:
 )
 def test_the_number_in_its_name_is_added_to_the_base(base: int, worker: str, port: int) -> None:
     assert listening_port(base, worker) == port
+
+
+def test_a_pod_listens_on_the_port_itself_whatever_digits_its_name_ends_in() -> None:
+    pod = "vmscaler-worker-6d5f7c9b8-x2k24"
+    of_a_pod = build_settings({"web": {"addWorkerNumber": False}}, {})
+    assert listening_port(9100, numbered(of_a_pod, pod)) == 9100
+    assert listening_port(9100, numbered(build_settings({}, {}), pod)) == 9124
 
 
 def test_a_port_that_cannot_be_is_a_mistake_of_the_configuration() -> None:
