@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from app.guest.access import Access
 from app.guest.cpus import CpuCount, CpuSwitch
@@ -15,6 +16,7 @@ from app.guest.load import LoadRunner, read_load
 from app.guest.metrics_page import CONTENT_TYPE, metrics_page
 from app.guest.monitor import Monitor
 from app.guest.oom import OomWatch
+from app.guest.procfs import PROC
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +31,7 @@ class Routes:
 
     Attributes:
         protected: roles, and `cpus` and `load`, that need the token.
+        proc: where the kernel tells of the guest.
     """
 
     access: Access
@@ -39,6 +42,7 @@ class Routes:
     load: LoadRunner | None = None
     has_metrics: bool = False
     oom: OomWatch | None = None
+    proc: Path = PROC
 
     async def handle(self, request: Request) -> Response | Upgrade:
         """Answer one request: caller, token, path and method are looked at in this order."""
@@ -57,7 +61,8 @@ class Routes:
             return "load", self._load
         if path == "/metrics" and self.has_metrics:
             return "metrics", self._metrics
-        return ("healthz", _answer_health) if path == "/healthz" else ("nothing", _answer_nothing)
+        own = {"/healthz": _answer_health, "/readyz": self._ready}
+        return (path[1:], own[path]) if path in own else ("nothing", _answer_nothing)
 
     async def _monitor(self, request: Request) -> Response | Upgrade:
         if self.monitor is None or request.method != "GET":
@@ -100,10 +105,20 @@ class Routes:
         if request.method not in ("GET", "HEAD"):
             return _wrong_method("GET, HEAD")
         try:
-            page = metrics_page() + (b"" if self.oom is None else self.oom.page_lines())
+            page = metrics_page(self.proc) + (b"" if self.oom is None else self.oom.page_lines())
             return Response(200, page, CONTENT_TYPE)
         except (OSError, ValueError) as err:
             return text_response(f"/proc can't be read: {err}", 500)
+
+    async def _ready(self, request: Request) -> Response | Upgrade:
+        """Whether an agent can be told of this guest."""
+        if request.method not in ("GET", "HEAD"):
+            return _wrong_method("GET, HEAD")
+        try:
+            metrics_page(self.proc)
+        except (OSError, ValueError) as err:
+            return text_response(f"/proc can't be read: {err}", 503)
+        return text_response("ready")
 
 
 async def _answer_health(request: Request) -> Response | Upgrade:

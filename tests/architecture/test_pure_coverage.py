@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("package", ["cluster", "protocols"])
+@pytest.mark.parametrize("package", ["cluster", "metering", "protocols"])
 def test_every_branch_of_a_pure_package_is_taken_by_its_unit_tests(package: str, tmp_path: Path) -> None:
     coverage = [sys.executable, "-m", "coverage"]
     data = f"--data-file={tmp_path / 'coverage'}"

@@ -182,6 +182,17 @@ def test_what_is_off_is_not_found() -> None:
     assert ask(routes, "POST", "/healthz").status == 405
 
 
+def test_it_is_ready_once_it_can_tell_of_the_guest() -> None:
+    assert ask(Routes(Access()), "GET", "/readyz").body == b"ready\n"
+    assert ask(Routes(Access()), "PUT", "/readyz").status == 405
+
+
+def test_it_is_not_ready_where_proc_cannot_be_read(tmp_path: Path) -> None:
+    routes = Routes(Access(), proc=tmp_path)
+    answer = ask(routes, "GET", "/readyz")
+    assert (answer.status, b"/proc can't be read" in answer.body) == (503, True)
+
+
 def test_metrics_are_read_only() -> None:
     routes = Routes(Access(), has_metrics=True)
     assert ask(routes, "POST", "/metrics").status == 405
