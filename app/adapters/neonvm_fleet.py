@@ -86,10 +86,12 @@ class KnownFleet:
         self._rules = rules
         self.vms: dict[VmKey, KnownVm] = {}
         self.unreadable: dict[VmKey, UnreadableVm] = {}
+        self._earlier: dict[VmKey, KnownVm] = {}
 
     def begin_anew(self) -> dict[VmKey, str]:
         """Forget everything, before a list; the uid of each VM that was known."""
         before = {key: known.vm.uid for key, known in self.vms.items()}
+        self._earlier = self.vms
         self.vms, self.unreadable = {}, {}
         return before
 
@@ -124,10 +126,20 @@ class KnownFleet:
 
     def _take(self, item: JsonObject) -> VirtualMachine:
         found = read_virtual_machine(item, self._rules.selection, self._rules.targets)
-        vm = _machine(found, self._rules.ports)
+        vm = _machine(found, self._rules.ports, self._writer(found))
         self.vms[vm.key] = KnownVm(vm, found.basis, _text(item, "resourceVersion"))
         self.unreadable.pop(vm.key, None)
         return vm
+
+    def _writer(self, found: VmObject) -> str | None:
+        """Who set its `use` to what it is, as far as it has changed since we know the VM."""
+        key = VmKey(f"{found.namespace}/{found.name}")
+        known = self.vms.get(key) or self._earlier.get(key)
+        if known is None or known.vm.uid != found.uid:
+            return found.use_writers.of_either()
+        if known.vm.use == found.use:
+            return known.vm.use_writer
+        return found.use_writers.of_change(known.vm.use, found.use)
 
     def _forget(self, key: VmKey) -> bool:
         """Whether anything was known of it."""
@@ -153,7 +165,7 @@ class KnownFleet:
         return is_comparable and int(version) < int(before)
 
 
-def _machine(found: VmObject, ports: VmPorts) -> VirtualMachine:
+def _machine(found: VmObject, ports: VmPorts, use_writer: str | None) -> VirtualMachine:
     at = found.pod_ip
     return VirtualMachine(
         namespace=found.namespace,
@@ -173,7 +185,7 @@ def _machine(found: VmObject, ports: VmPorts) -> VirtualMachine:
         migrating=found.migrating,
         endpoint_id=found.endpoint_id,
         informant=None if at is None else Address(at, ports.informant),
-        use_writer=found.use_writer,
+        use_writer=use_writer,
         pod_name=found.pod_name,
     )
 

@@ -194,7 +194,7 @@ class NeonvmPlatform:
             except PeerError as again:
                 return again if isinstance(again, PeerRefused) and again.code == 404 else err
             if found.use != vm.use:
-                return self._conflict(vm, found.use_writer)
+                return self._conflict(vm, found.use_writers.of_change(vm.use, found.use))
         return err
 
     def _conflict(self, vm: VirtualMachine, writer: str | None) -> PeerRefused:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from app.core.model import Mode, ScalingConfig
 from app.core.resources import Resources, resources
 from app.errors import InvalidInput
-from app.protocols.managed_fields import use_writer
+from app.protocols.managed_fields import NOBODY, UseWriters, use_writers
 from app.protocols.object_fields import MAX_TEXT, Object, inner, optional_text, required, required_text
 from app.protocols.quantity import format_milli_cpu, parse_bytes, parse_milli_cpu
 from app.protocols.vm_annotations import (
@@ -74,7 +74,7 @@ class VmObject:
         observed: `.status.cpus` and `.status.memorySize`; None while either is missing.
         pod_ip: None only while it migrates.
         basis: what `use` was, for `resize_patch`.
-        use_writer: who set `use` last; None where the object doesn't tell.
+        use_writers: who set `use` last, as far as the object tells.
         warnings: what is odd without being wrong.
     """
 
@@ -94,7 +94,7 @@ class VmObject:
     node: str
     endpoint_id: str | None
     basis: UseBasis
-    use_writer: str | None = None
+    use_writers: UseWriters = NOBODY
     warnings: tuple[str, ...] = ()
 
 
@@ -156,7 +156,7 @@ def read_virtual_machine(vm: Object, selection: Selection, defaults: ScalingConf
         node=optional_text(status, "node", ".status.node") or "",
         endpoint_id=_endpoint(annotations, inner(metadata, "labels")),
         basis=UseBasis(cpus.get("use"), slots.get("use")),
-        use_writer=use_writer(vm),
+        use_writers=use_writers(vm),
         warnings=_warnings(use, low, high),
     )
 
