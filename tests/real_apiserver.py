@@ -2,103 +2,167 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import socket
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import requests
 
 from tests.fakes.certificates import make_certificates
+from tests.fakes.kube_schema import CRD
 from tests.fleet_process import until
 
-CRD = Path(__file__).parent / "data" / "virtualmachine-crd.json"
+ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
 TOKEN = "for-this-test-only"
+ISSUER = "https://localhost"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 class RealApiServer:
-    """Both processes, with the CRD of VirtualMachines; `close` ends them.
+    """Both processes, with the CRD of VirtualMachines and RBAC; `close` ends them.
 
     Attributes:
         url: of the API server.
         authority: file with the certificate to trust.
+        signing_key: file with the key that tokens of service accounts are signed with.
     """
 
     def __init__(self, assets: Path, directory: Path) -> None:
-        certificates = make_certificates(directory)
-        self.authority = str(certificates.authority.cert)
-        etcd_port, peer_port, port = (_free_port() for _ in range(3))
-        self.url = f"https://127.0.0.1:{port}"
-        etcd, key = f"http://127.0.0.1:{etcd_port}", str(certificates.authority.key)
-        tokens = directory / "tokens.csv"
-        tokens.write_text(f'{TOKEN},admin,admin,"system:masters"\n')
-        peers = f"http://127.0.0.1:{peer_port}"
+        self._assets, self._directory = assets, directory
+        self._certificates = make_certificates(directory)
+        self.authority = str(self._certificates.authority.cert)
+        self.signing_key = self._certificates.authority.key
+        etcd_port, self._peer_port, self._port = (_free_port() for _ in range(3))
+        self.url = f"https://127.0.0.1:{self._port}"
+        self._etcd_url = f"http://127.0.0.1:{etcd_port}"
+        self._tokens = directory / "tokens.csv"
+        self._tokens.write_text(f'{TOKEN},admin,admin,"system:masters"\n')
         self._log = (directory / "servers.log").open("wb")
-        self._processes = [
-            self._start(
-                assets / "etcd",
-                f"--data-dir={directory / 'etcd'}",
-                f"--listen-client-urls={etcd}",
-                f"--advertise-client-urls={etcd}",
-                f"--listen-peer-urls={peers}",
-                f"--initial-advertise-peer-urls={peers}",
-                f"--initial-cluster=default={peers}",
-                "--unsafe-no-fsync",
-            ),
-            self._start(
-                assets / "kube-apiserver",
-                f"--etcd-servers={etcd}",
-                f"--secure-port={port}",
-                "--bind-address=127.0.0.1",
-                f"--cert-dir={directory}",
-                f"--tls-cert-file={certificates.good.cert}",
-                f"--tls-private-key-file={certificates.good.key}",
-                f"--token-auth-file={tokens}",
-                "--authorization-mode=RBAC",
-                "--service-cluster-ip-range=10.0.0.0/24",
-                "--disable-admission-plugins=ServiceAccount",
-                "--service-account-issuer=https://localhost",
-                f"--service-account-key-file={key}",
-                f"--service-account-signing-key-file={key}",
-            ),
-        ]
+        self._etcd = self._start_etcd()
+        self._server = self._start_server()
         try:
             self._prepare()
         except BaseException:
             self.close()
             raise
 
-    def _prepare(self) -> None:
-        until(lambda: self._ask("GET", "/readyz") == 200, f"the API server is ready; see {self._log.name}")
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "sim"}}
-        assert self._ask("POST", "/api/v1/namespaces", namespace) in (201, 409)
-        assert self._ask("POST", CRDS, json.loads(CRD.read_text())) == 201
-        until(lambda: self._ask("GET", "/apis/vm.neon.tech/v1/virtualmachines") == 200, "the CRD is served")
+    def restart(self, *, is_killed: bool = False) -> None:
+        """End the API server, by SIGKILL or in order, and begin it anew with no cache."""
+        (self._server.kill if is_killed else self._server.terminate)()
+        self._server.wait(60)
+        self._server = self._start_server()
+        self._await_ready()
+
+    def compact(self) -> None:
+        """Let etcd forget every version but the present ones."""
+        key = base64.b64encode(b"a").decode()
+        found = requests.post(f"{self._etcd_url}/v3/kv/range", json={"key": key}, timeout=30).json()
+        answer = requests.post(
+            f"{self._etcd_url}/v3/kv/compaction",
+            json={"revision": found["header"]["revision"], "physical": True},
+            timeout=30,
+        )
+        assert answer.status_code == 200, answer.text
+
+    def ask(self, method: str, path: str, body: object = None) -> requests.Response:
+        """As the administrator."""
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        return requests.request(
+            method, self.url + path, json=body, headers=headers, verify=self.authority, timeout=30
+        )
+
+    def make(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Create an object that must not be there yet."""
+        answer = self.ask("POST", path, body)
+        assert answer.status_code == 201, answer.text
+        return dict(answer.json())
+
+    def kubeconfig(self, path: str, token: str = TOKEN, *, server: str = "", **user: str) -> str:
+        """Write a kubeconfig that leads here; its path.
+
+        Args:
+            server: another URL, as a proxy's.
+            user: in place of the token, such as `tokenFile`.
+        """
+        cluster = {"server": server or self.url, "certificate-authority": self.authority}
+        text = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "c",
+            "clusters": [{"name": "k", "cluster": cluster}],
+            "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+            "users": [{"name": "u", "user": user or {"token": token}}],
+        }
+        Path(path).write_text(json.dumps(text))
+        return path
 
     def close(self) -> None:
-        for process in reversed(self._processes):
+        for process in (self._server, self._etcd):
             process.terminate()
             process.wait(60)
         self._log.close()
 
-    def _start(self, program: Path, *arguments: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([program, *arguments], stdout=self._log, stderr=self._log)
+    # --- processes ------------------------------------------------------------------------------------------
 
-    def _ask(self, method: str, path: str, body: object = None) -> int:
-        assert all(process.poll() is None for process in self._processes), f"it ended; see {self._log.name}"
+    def _start_etcd(self) -> subprocess.Popen[bytes]:
+        peers = f"http://127.0.0.1:{self._peer_port}"
+        return self._start(
+            "etcd",
+            f"--data-dir={self._directory / 'etcd'}",
+            f"--listen-client-urls={self._etcd_url}",
+            f"--advertise-client-urls={self._etcd_url}",
+            f"--listen-peer-urls={peers}",
+            f"--initial-advertise-peer-urls={peers}",
+            f"--initial-cluster=default={peers}",
+            "--unsafe-no-fsync",
+        )
+
+    def _start_server(self) -> subprocess.Popen[bytes]:
+        return self._start(
+            "kube-apiserver",
+            f"--etcd-servers={self._etcd_url}",
+            f"--secure-port={self._port}",
+            "--bind-address=127.0.0.1",
+            f"--cert-dir={self._directory}",
+            f"--tls-cert-file={self._certificates.good.cert}",
+            f"--tls-private-key-file={self._certificates.good.key}",
+            f"--token-auth-file={self._tokens}",
+            "--authorization-mode=RBAC",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--disable-admission-plugins=ServiceAccount",
+            f"--service-account-issuer={ISSUER}",
+            f"--service-account-key-file={self.signing_key}",
+            f"--service-account-signing-key-file={self.signing_key}",
+        )
+
+    def _start(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
+        command = [str(self._assets / program), *arguments]
+        return subprocess.Popen(command, stdout=self._log, stderr=self._log)
+
+    def _prepare(self) -> None:
+        self._await_ready()
+        for name in ("sim", "kube-system"):
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            assert self._status("POST", "/api/v1/namespaces", namespace) in (201, 409)
+        assert self._status("POST", CRDS, json.loads(CRD.read_text())) == 201
+        path = "/apis/vm.neon.tech/v1/virtualmachines"
+        until(lambda: self._status("GET", path) == 200, "the CRD is served")
+
+    def _await_ready(self) -> None:
+        until(lambda: self._status("GET", "/readyz") == 200, f"the API server is ready; see {self._log.name}")
+
+    def _status(self, method: str, path: str, body: object = None) -> int:
+        """0: there is no connection yet."""
+        processes = (self._etcd, self._server)
+        assert all(process.poll() is None for process in processes), f"it ended; see {self._log.name}"
         try:
-            answer = requests.request(
-                method,
-                self.url + path,
-                json=body,
-                headers={"Authorization": f"Bearer {TOKEN}"},
-                verify=self.authority,
-                timeout=30,
-            )
+            return self.ask(method, path, body).status_code
         except requests.ConnectionError:
             return 0
-        return answer.status_code
 
 
 def _free_port() -> int:

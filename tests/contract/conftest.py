@@ -1,9 +1,12 @@
-"""Each contract runs against the fake and against a real Redis, with the same way to let time pass."""
+"""Each contract runs against the fake and against the real thing: Redis; an API server if there is one."""
 
 from __future__ import annotations
 
+import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 import redis
@@ -11,7 +14,10 @@ import redis
 from app.adapters.redis_connection import RedisConnection
 from app.adapters.redis_keys import RedisKeys
 from tests.fakes.clock import FakeClock
+from tests.fakes.kube_server import KubeServer
 from tests.fakes.redis_time import elapse
+from tests.kube_subject import DoubleSubject, RealSubject, Subject
+from tests.real_apiserver import ASSETS, RealApiServer
 
 
 @dataclass(frozen=True)
@@ -51,3 +57,31 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     )
     connection.close()
     client.close()
+
+
+@pytest.fixture(scope="session")
+def real_apiserver() -> Iterator[RealApiServer]:
+    """One for the whole session."""
+    with tempfile.TemporaryDirectory(prefix="vmscaler-") as directory:
+        server = RealApiServer(Path(ASSETS), Path(directory))
+        try:
+            yield server
+        finally:
+            server.close()
+
+
+@pytest.fixture(
+    params=[
+        "double",
+        pytest.param("real", marks=pytest.mark.skipif(not ASSETS, reason="KUBEBUILDER_ASSETS is not set")),
+    ]
+)
+def kube(request: pytest.FixtureRequest) -> Iterator[Subject]:
+    """An API server."""
+    mark = uuid.uuid4().hex[:8]
+    if request.param == "real":
+        yield RealSubject(request.getfixturevalue("real_apiserver"), mark)
+        return
+    server = KubeServer()
+    yield DoubleSubject(server, mark)
+    server.close()

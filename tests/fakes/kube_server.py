@@ -7,19 +7,27 @@ import socket
 import ssl
 import threading
 import time
-import uuid
 from collections import Counter
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.fakes.kube_store import ApiError, Json, KubeStore, matches
+from tests.fakes.kube_reading import Pages, Watch, too_old
+from tests.fakes.kube_resources import ApiError, Json, resource_of
+from tests.fakes.kube_rights import REVIEWS, Account, Request, answer, asked_by, refuse
+from tests.fakes.kube_store import KubeStore
 
-WITH_STATUS = ("virtualmachines", "pods")
-"""Resources whose status is changed by its subresource alone."""
+API_PATHS = (
+    "/apis/vm.neon.tech/v1",
+    "/apis/coordination.k8s.io/v1",
+    "/apis/discovery.k8s.io/v1",
+    "/apis/authorization.k8s.io/v1",
+    "/api/v1",
+)
 
-API_PATHS = ("/apis/vm.neon.tech/v1", "/apis/coordination.k8s.io/v1", "/apis/discovery.k8s.io/v1", "/api/v1")
+ENDED = "ended:"
+"""What the token of an account begins with whose time is over."""
 
 
 @dataclass
@@ -54,6 +62,7 @@ class KubeServer:
 
     Attributes:
         seen: how often each (verb, resource) was asked for.
+        accounts: those with rights of their own, by token; any other token is the administrator's.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
@@ -61,7 +70,8 @@ class KubeServer:
         self.faults = Faults()
         self.seen: Counter[tuple[str, str]] = Counter()
         self.patches: list[Any] = []
-        self.pages: dict[str, tuple[int, list[Json]]] = {}
+        self.pages = Pages(self.store)
+        self.accounts: dict[str, Account] = {}
         self.is_closing = False
         self._watching: set[socket.socket] = set()
         outer = self
@@ -168,147 +178,112 @@ class _Handler(BaseHTTPRequestHandler):
         double = self.server_double
         parts = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        namespace, resource, name, sub = _parse(parts.path)
+        group, namespace, resource, name, sub = _parse(parts.path)
         if verb == "get" and not name:
             verb = "watch" if query.get("watch") else "list"
         double.seen[verb, resource] += 1
-        self._refuse_as_told(verb, resource)
-        store, manager = double.store, query.get("fieldManager", "python")
+        self._refuse_as_told(Request(verb, group, f"{resource}/{sub}" if sub else resource, namespace, name))
         match verb:
             case "watch":
                 self._watch(resource, namespace, query)
             case "list":
                 self._answer(200, self._list(resource, namespace, query))
             case "get":
-                self._answer(200, store.get(resource, namespace, name))
-            case "create":
-                item = json.loads(body)
-                item["metadata"].setdefault("namespace", namespace)
-                if resource in WITH_STATUS:
-                    item.pop("status", None)
-                self._answer(201, store.create(resource, item, manager))
-            case "update":
-                self._answer(200, store.update(resource, namespace, name, json.loads(body), manager))
-            case "patch":
-                if self.headers.get("Content-Type") != "application/json-patch+json":
-                    raise ApiError(415, "UnsupportedMediaType", "the body is no JSON Patch")
-                double.patches.append(json.loads(body))
-                found = store.patch(
-                    resource, namespace, name, json.loads(body), status=sub == "status", manager=manager
-                )
-                self._answer(200, found)
+                self._answer(200, double.store.get(resource, namespace, name))
             case "delete":
-                self._answer(200, store.delete(resource, namespace, name))
+                gone = double.store.delete(resource, namespace, name, json.loads(body or b"{}"))
+                self._answer(200, _success(gone) if resource_of(resource).is_custom else gone)
+            case "create" if resource == REVIEWS:
+                review = json.loads(body)
+                self._answer(201, answer(review, self._may(asked_by(review))))
+            case _:
+                manager = query.get("fieldManager") or self.headers.get("User-Agent", "").split("/")[0]
+                self._write(
+                    verb, (resource, namespace, name), body, is_status=sub == "status", manager=manager
+                )
 
-    def _refuse_as_told(self, verb: str, resource: str) -> None:
+    def _write(
+        self, verb: str, key: tuple[str, str, str], body: bytes, *, is_status: bool, manager: str
+    ) -> None:
+        double, resource = self.server_double, key[0]
+        kind = self.headers.get("Content-Type")
+        if verb == "patch" and kind != "application/json-patch+json":
+            raise ApiError(415, "UnsupportedMediaType", "the body is no JSON Patch")
+        value = json.loads(body)
+        match verb:
+            case "create":
+                value["metadata"].setdefault("namespace", key[1])
+                self._answer(201, double.store.create(resource, value, manager))
+            case "update":
+                self._answer(200, double.store.update(*key, value, status=is_status, manager=manager))
+            case "patch":
+                double.patches.append(value)
+                self._answer(200, double.store.patch(*key, value, status=is_status, manager=manager))
+
+    def _refuse_as_told(self, asked: Request) -> None:
         faults = self.server_double.faults
-        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
-        if faults.token is not None and (scheme.lower() != "bearer" or token != faults.token):
-            raise ApiError(401, "Unauthorized", "Unauthorized")
-        if (verb, resource) in faults.denied:
-            raise ApiError(403, "Forbidden", f"{resource} is forbidden: User cannot {verb} resource")
+        if faults.token is not None and self._token() != faults.token:
+            raise _unauthorized()
+        if asked.resource != REVIEWS and not self._may(asked):
+            raise refuse(asked, self._user())
         if faults.answers:
             code, retry_after = faults.answers.pop(0)
             self._retry_after = retry_after
             raise ApiError(code, "Told", "as the test has said")
 
+    def _token(self) -> str:
+        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+        return token if scheme.lower() == "bearer" else ""
+
+    def _account(self) -> Account | None:
+        """Who asks; None: the administrator, as everybody is while there are no accounts."""
+        accounts = self.server_double.accounts
+        found = accounts.get(self._token())
+        if found is None and self._token().startswith(ENDED):
+            raise _unauthorized()
+        return found
+
+    def _user(self) -> str:
+        found = self._account()
+        return "admin" if found is None else found.user
+
+    def _may(self, asked: Request) -> bool:
+        found = self._account()
+        plain = asked.resource.partition("/")[0]
+        return (asked.verb, plain) not in self.server_double.faults.denied and (
+            found is None or found.may(asked)
+        )
+
     def _list(self, resource: str, namespace: str, query: dict[str, str]) -> Json:
         double = self.server_double
-        store, limit = double.store, min(int(query.get("limit") or 10_000), double.faults.page_limit)
-        with store.changed:
-            found, version = None, store.version
-            if token := query.get("continue"):
-                if double.faults.expire_pages > 0:
-                    double.faults.expire_pages -= 1
-                    raise ApiError(410, "Expired", "The provided continue parameter is too old")
-                if token not in double.pages:
-                    raise ApiError(400, "BadRequest", "continue key is not valid")
-                version, found = double.pages[token]
-            if found is None:
-                asked = [
-                    item
-                    for key, item in store.objects.items()
-                    if self._is_asked(key, item, resource, namespace, query)
-                ]
-                asked.sort(key=lambda item: (item["metadata"].get("namespace", ""), item["metadata"]["name"]))
-                # Through JSON: later pages too are of the moment of the first.
-                found = json.loads(json.dumps(asked))
-            metadata: Json = {"resourceVersion": str(version)}
-            if limit < len(found):
-                token = metadata["continue"] = uuid.uuid4().hex
-                double.pages[token] = version, found[limit:]
-            return {"metadata": metadata, "items": found[:limit]}
-
-    @staticmethod
-    def _is_asked(
-        key: tuple[str, str, str], item: Json, resource: str, namespace: str, query: dict[str, str]
-    ) -> bool:
-        return (
-            key[0] == resource
-            and namespace in ("", key[1])
-            and matches(item, query.get("labelSelector", ""), query.get("fieldSelector", ""))
-        )
+        if query.get("continue") and double.faults.expire_pages > 0:
+            double.faults.expire_pages -= 1
+            raise too_old()
+        return double.pages.read(resource, namespace, query, double.faults.page_limit)
 
     def _watch(self, resource: str, namespace: str, query: dict[str, str]) -> None:
         double = self.server_double
-        store, at = double.store, int(query["resourceVersion"])
-        ends = time.monotonic() + int(query.get("timeoutSeconds") or 300)
+        at, ends = int(query["resourceVersion"]), time.monotonic() + int(query.get("timeoutSeconds") or 300)
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        if at < store.compacted:
-            gone = ApiError(410, "Expired", f"too old resource version: {at} ({store.compacted})")
+        self.close_connection = True
+        if at < double.store.compacted:
+            gone = ApiError(410, "Expired", f"too old resource version: {at} ({double.store.compacted})")
             self._chunk(json.dumps({"type": "ERROR", "object": gone.body()}).encode() + b"\n")
             self._chunk(b"")
-            self.close_connection = True
             return
         double._watching.add(self.connection)
         try:
+            watch = Watch(double.store, resource, namespace, query, ends, double.faults.bookmark_s)
             while not double.is_closing and time.monotonic() < ends:
-                events, at = self._next(resource, namespace, query, at, ends)
-                for event in events:
+                for event in watch.next():
                     if not double.faults.is_deaf:
                         self._chunk(json.dumps(event).encode() + b"\n")
             self._chunk(b"")
         finally:
             double._watching.discard(self.connection)
-            self.close_connection = True
-
-    def _next(
-        self, resource: str, namespace: str, query: dict[str, str], at: int, ends: float
-    ) -> tuple[list[Json], int]:
-        double = self.server_double
-        store = double.store
-        with store.changed:
-            if store.version <= at:
-                store.changed.wait(max(min(double.faults.bookmark_s, ends - time.monotonic()), 0.001))
-            found = []
-            for change in store.log:
-                if change.version > at and change.resource == resource:
-                    kind = self._kind_seen(change.old, change.new, change.kind, namespace, query)
-                    if kind:
-                        found.append({"type": kind, "object": change.new})
-            if not found and query.get("allowWatchBookmarks"):
-                marked = {"metadata": {"resourceVersion": str(store.version)}}
-                found = [{"type": "BOOKMARK", "object": marked}]
-            return found, store.version
-
-    def _kind_seen(
-        self, old: Json | None, new: Json, kind: str, namespace: str, query: dict[str, str]
-    ) -> str | None:
-        """What a watch with selectors is told: an object that stops matching is a deleted one."""
-
-        def is_asked(item: Json | None) -> bool:
-            if item is None:
-                return False
-            key = ("r", item["metadata"].get("namespace", ""), item["metadata"]["name"])
-            return self._is_asked(key, item, "r", namespace, query)
-
-        before, after = is_asked(old), is_asked(new) and kind != "DELETED"
-        if after:
-            return "MODIFIED" if before else "ADDED"
-        return "DELETED" if before else None
 
     def _chunk(self, data: bytes) -> None:
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
@@ -328,8 +303,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def _parse(path: str) -> tuple[str, str, str, str]:
-    """(namespace, resource, name, subresource)."""
+def _parse(path: str) -> tuple[str, str, str, str, str]:
+    """(group, namespace, resource, name, subresource)."""
     for base in API_PATHS:
         if path.startswith(base + "/"):
             parts = [unquote(part) for part in path[len(base) + 1 :].split("/")]
@@ -337,5 +312,23 @@ def _parse(path: str) -> tuple[str, str, str, str]:
             if parts[0] == "namespaces" and len(parts) > 2:
                 namespace, parts = parts[1], parts[2:]
             name = parts[1] if len(parts) > 1 else ""
-            return namespace, parts[0], name, parts[2] if len(parts) > 2 else ""
+            group = base.split("/")[2] if base.startswith("/apis/") else ""
+            return group, namespace, parts[0], name, parts[2] if len(parts) > 2 else ""
     raise ApiError(404, "NotFound", "the server could not find the requested resource")
+
+
+def _success(gone: Json) -> Json:
+    """What a deletion of a custom resource is answered."""
+    metadata, about = gone["metadata"], resource_of("virtualmachines")
+    details = {"name": metadata["name"], "group": about.group, "kind": about.name, "uid": metadata["uid"]}
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details,
+    }
+
+
+def _unauthorized() -> ApiError:
+    return ApiError(401, "Unauthorized", "Unauthorized")

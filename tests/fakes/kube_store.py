@@ -1,35 +1,34 @@
-"""What the API server double keeps: versioned objects, a log of events, and JSON Patch as it is."""
+"""What the API server double keeps: versioned objects, and a log of what has changed."""
 
 from __future__ import annotations
 
 import copy
-import json
 import threading
 import time
 import uuid
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-Json = dict[str, Any]
+from tests.fakes.kube_managers import note_manager
+from tests.fakes.kube_patch import apply_patch
+from tests.fakes.kube_resources import (
+    ApiError,
+    Json,
+    exists_already,
+    invalid,
+    is_another,
+    is_changed,
+    not_found,
+    resource_of,
+)
+from tests.fakes.kube_schema import admit, vm_schema
 
+__all__ = ["ApiError", "Change", "Json", "KubeStore", "matches"]
 
-class ApiError(Exception):
-    """A Status answer."""
-
-    def __init__(self, code: int, reason: str, message: str) -> None:
-        self.code, self.reason, self.message = code, reason, message
-        super().__init__(message)
-
-    def body(self) -> Json:
-        return {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "status": "Failure",
-            "message": self.message,
-            "reason": self.reason,
-            "code": self.code,
-        }
+_SERVERS_OWN = ("uid", "creationTimestamp", "generation", "managedFields")
+"""Of the metadata: no client's update changes it."""
 
 
 @dataclass(frozen=True)
@@ -62,50 +61,81 @@ class KubeStore:
         self._managers[resource, namespace, name] = manager
 
     def put(self, resource: str, item: Json) -> Json:
-        """Create or replace, behind every client's back."""
+        """Create or replace, behind every client's back: whatever it holds."""
         with self.changed:
             key = _key(resource, item)
             old = self.objects.get(key)
             new = copy.deepcopy(item)
-            new["metadata"].setdefault("uid", old["metadata"]["uid"] if old else str(uuid.uuid4()))
+            self._fill_in(resource, old, new)
             note_manager(old, new, self._managers.get(key, "kubectl"))
             return self._store("MODIFIED" if old else "ADDED", key, old, new)
 
     def create(self, resource: str, item: Json, manager: str = "kubectl") -> Json:
+        """A new object, without the status, which is given later.
+
+        Raises:
+            ApiError: its name is had already, or it is not valid.
+        """
         with self.changed:
-            if _key(resource, item) in self.objects:
-                raise ApiError(
-                    409, "AlreadyExists", f'{resource} "{item["metadata"]["name"]}" already exists'
-                )
             new = copy.deepcopy(item)
-            new["metadata"]["uid"] = str(uuid.uuid4())
+            metadata = new["metadata"]
+            if metadata.get("resourceVersion"):
+                raise ApiError(
+                    400, "BadRequest", "resourceVersion should not be set on objects to be created"
+                )
+            if resource_of(resource).has_status:
+                new.pop("status", None)
+            for name in _SERVERS_OWN:
+                metadata.pop(name, None)
+            self._fill_in(resource, None, new)
+            self._admit(resource, new)
+            if _key(resource, item) in self.objects:
+                raise exists_already(resource, metadata["name"])
             note_manager(None, new, manager)
-            self.validate(resource, new)
             return self._store("ADDED", _key(resource, new), None, new)
 
-    def update(self, resource: str, namespace: str, name: str, item: Json, manager: str = "kubectl") -> Json:
-        """Replace, refused if the resourceVersion that it names is not the present one."""
+    def update(
+        self,
+        resource: str,
+        namespace: str,
+        name: str,
+        item: Json,
+        *,
+        status: bool = False,
+        manager: str = "kubectl",
+    ) -> Json:
+        """Replace, refused if the version or uid that it names is not the present one."""
         with self.changed:
+            found = resource_of(resource)
+            if found.made_by_update and (resource, namespace, name) not in self.objects:
+                return self.create(resource, item, manager)
             old = self.get(resource, namespace, name)
-            named = item["metadata"].get("resourceVersion")
-            if named and named != old["metadata"]["resourceVersion"]:
-                raise ApiError(409, "Conflict", f'the object "{name}" has been modified')
             new = copy.deepcopy(item)
-            new["metadata"]["uid"] = old["metadata"]["uid"]
-            note_manager(old, new, manager)
-            self.validate(resource, new)
-            return self._store("MODIFIED", (resource, namespace, name), old, new)
+            version, uid = (new["metadata"].get(each) for each in ("resourceVersion", "uid"))
+            if not version and found.needs_version:
+                said = "Invalid value: 0: must be specified for an update"
+                cause = {"reason": "FieldValueInvalid", "message": said, "field": "metadata.resourceVersion"}
+                raise invalid(resource, name, [cause])
+            if version and version != old["metadata"]["resourceVersion"]:
+                raise is_changed(resource, name)
+            if uid and uid != old["metadata"]["uid"]:
+                raise is_another(resource, name, uid, old["metadata"]["uid"])
+            return self._change((resource, namespace, name), old, new, status=status, manager=manager)
 
     def get(self, resource: str, namespace: str, name: str) -> Json:
         with self.changed:
             found = self.objects.get((resource, namespace, name))
             if found is None:
-                raise ApiError(404, "NotFound", f'{resource} "{name}" not found')
+                raise not_found(resource, name)
             return copy.deepcopy(found)
 
-    def delete(self, resource: str, namespace: str, name: str) -> Json:
+    def delete(self, resource: str, namespace: str, name: str, options: Json | None = None) -> Json:
+        """Delete it, if it is the one that the options' preconditions name; as it was."""
         with self.changed:
             old = self.get(resource, namespace, name)
+            for field, value in ((options or {}).get("preconditions") or {}).items():
+                if value != old["metadata"][field]:
+                    raise is_another(resource, name, value, old["metadata"][field], field)
             del self.objects[(resource, namespace, name)]
             self.version += 1
             gone = copy.deepcopy(old)
@@ -127,16 +157,11 @@ class KubeStore:
         with self.changed:
             old = self.get(resource, namespace, name)
             new = apply_patch(old, operations)
-            kept, taken = (old, new) if status else (new, old)
-            new = copy.deepcopy(kept)
-            new.pop("status", None)
-            if "status" in taken:
-                new["status"] = copy.deepcopy(taken["status"])
-            self.validate(resource, new)
-            if _without_version(new) == _without_version(old):
-                return old
-            note_manager(old, new, manager)
-            return self._store("MODIFIED", (resource, namespace, name), old, new)
+            return self._change((resource, namespace, name), old, new, status=status, manager=manager)
+
+    def since(self, version: int) -> list[Change]:
+        """What has changed after a version, in order."""
+        return self.log[bisect_right(self.log, version, key=lambda change: change.version) :]
 
     def compact(self) -> None:
         """Forget the log: a watch from before now is answered 410."""
@@ -151,6 +176,41 @@ class KubeStore:
             self.version += 100
             self.changed.notify_all()
 
+    def _change(self, key: tuple[str, str, str], old: Json, new: Json, *, status: bool, manager: str) -> Json:
+        """Take over the status alone, or all but it; a change of nothing makes no version."""
+        resource = key[0]
+        if resource_of(resource).has_status:
+            kept, taken = (old, new) if status else (new, old)
+            new = copy.deepcopy(kept)
+            new.pop("status", None)
+            if "status" in taken:
+                new["status"] = copy.deepcopy(taken["status"])
+        for name in (*_SERVERS_OWN, "resourceVersion"):
+            new["metadata"].pop(name, None)
+        self._fill_in(resource, old, new)
+        self._admit(resource, new)
+        note_manager(old, new, manager, is_status=status)
+        if _is_same(old, new):
+            return old
+        if new.get("spec") != old.get("spec"):
+            new["metadata"]["generation"] += 1
+        return self._store("MODIFIED", key, old, new)
+
+    def _fill_in(self, resource: str, old: Json | None, new: Json) -> None:
+        """What the server itself says of an object."""
+        found = resource_of(resource)
+        new.setdefault("apiVersion", found.api_version)
+        new.setdefault("kind", found.kind)
+        made_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        fresh = {"uid": str(uuid.uuid4()), "creationTimestamp": made_at, "generation": 1}
+        for name, value in fresh.items():
+            new["metadata"].setdefault(name, (old or {}).get("metadata", {}).get(name, value))
+
+    def _admit(self, resource: str, new: Json) -> None:
+        if resource_of(resource).is_custom and (causes := admit(vm_schema(), new)):
+            raise invalid(resource, new["metadata"]["name"], causes)
+        self.validate(resource, new)
+
     def _store(self, kind: str, key: tuple[str, str, str], old: Json | None, new: Json) -> Json:
         self.version += 1
         new["metadata"]["resourceVersion"] = str(self.version)
@@ -161,54 +221,6 @@ class KubeStore:
     def _note(self, change: Change) -> None:
         self.log.append(change)
         self.changed.notify_all()
-
-
-def note_manager(old: Json | None, new: Json, manager: str) -> None:
-    """Keep account of who set `use` last, as far as it is used here: one entry, for both fields."""
-    uses = [
-        None if item is None else [(item.get("spec") or {}).get("guest", {}).get(name) for name in _USED]
-        for item in (old, new)
-    ]
-    if uses[0] == uses[1] or uses[1] == [None, None]:
-        return
-    use = {"f:use": {}}
-    fields = {"f:spec": {"f:guest": {"f:cpus": use, "f:memorySlots": use}}}
-    entry = {"manager": manager, "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": fields}
-    new["metadata"]["managedFields"] = [{**entry, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}]
-
-
-_USED = ("cpus", "memorySlots")
-
-
-def apply_patch(item: Json, operations: Any) -> Json:
-    """RFC 6902 with `test`, `replace`, `add` and `remove`; one that fails changes nothing."""
-    if not isinstance(operations, list):
-        raise ApiError(400, "BadRequest", "a JSON Patch is a list of operations")
-    found = copy.deepcopy(item)
-    for operation in operations:
-        *way, last = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]]
-        inner = found
-        for part in way:
-            if part not in inner:
-                raise ApiError(422, "Invalid", _PATCH_FAILED)
-            inner = inner[part]
-        match operation["op"]:
-            case "test":
-                # JSON equality: 1, "1" and true are three values.
-                if last not in inner or json.dumps(inner[last]) != json.dumps(operation["value"]):
-                    raise ApiError(422, "Invalid", _PATCH_FAILED)
-            case "replace" if last in inner:
-                inner[last] = operation["value"]
-            case "add":
-                inner[last] = operation["value"]
-            case "remove" if last in inner:
-                del inner[last]
-            case _:
-                raise ApiError(422, "Invalid", _PATCH_FAILED)
-    return found
-
-
-_PATCH_FAILED = "the server rejected our request due to an error in our request"
 
 
 def matches(item: Json, label_selector: str, field_selector: str) -> bool:
@@ -240,6 +252,11 @@ def _key(resource: str, item: Json) -> tuple[str, str, str]:
     return resource, item["metadata"].get("namespace", ""), item["metadata"]["name"]
 
 
-def _without_version(item: Json) -> Json:
-    metadata = {name: value for name, value in item["metadata"].items() if name != "resourceVersion"}
-    return {**item, "metadata": metadata}
+def _is_same(old: Json, new: Json) -> bool:
+    """But for the version, and who has written it."""
+
+    def essence(item: Json) -> Json:
+        left_out = ("resourceVersion", "managedFields")
+        return {**item, "metadata": {n: v for n, v in item["metadata"].items() if n not in left_out}}
+
+    return essence(old) == essence(new)
