@@ -19,6 +19,7 @@ from app.ports.vm import Address
 from app.services.agent_settings import AgentSettings
 from app.services.guarding import Guard
 from app.services.runner import Runner
+from app.services.turnstile import Turnstile
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class MonitorLink:
     Args:
         guard: the bucket's lease; nothing is begun without it.
         changed: called when the core should be asked again.
+        dials: where all links of a worker wait for their turn.
         spread: between 0 and 1, the VM's own; spreads the redials of a fleet whose hosts went away together.
     """
 
@@ -47,17 +49,17 @@ class MonitorLink:
         runner: Runner,
         connector: MonitorConnector,
         guard: Callable[[], Guard],
-        clock: Clock,
-        concurrency: Concurrency,
+        runtime: tuple[Clock, Concurrency],
         changed: Callable[[Runner], None],
+        dials: Turnstile,
         spread: float,
     ) -> None:
         self._runner = runner
         self._connector = connector
         self._guard = guard
-        self._clock = clock
-        self._concurrency = concurrency
+        self._clock, self._concurrency = clock, concurrency = runtime
         self._changed = changed
+        self._dials = dials
         self._spread = spread
         self._settings: AgentSettings = runner.settings
         self._session: MonitorSession | None = None
@@ -127,29 +129,11 @@ class MonitorLink:
                 self._stop.wait(pause * (1.0 + JITTER * self._spread))
 
     def _connect_and_serve(self, address: Address) -> None:
-        if self._runner.is_leaving or not self.may_dial:
+        with self._dials.turn():
+            session = self._dial(address)
+        if session is None:
             return
-        self.generation += 1
         generation = self.generation
-        callbacks = MonitorCallbacks(
-            on_upscale_request=lambda: self._upscale_requested(generation),
-            on_success=lambda: self._answered(generation),
-            on_exit=lambda reason: self._exited(generation, reason),
-        )
-        try:
-            timeout_s = self._guard().limit_s(self._settings.monitor_connect_timeout_s)
-            self.is_dialling = True
-            session = self._connector.connect(address, callbacks, timeout_s=timeout_s)
-        except OwnershipLost:
-            return
-        except PeerError as err:
-            self._say(f"no connection: {err}")
-            return
-        finally:
-            self.is_dialling = False
-        if self._stop.is_set() or session.exited or generation != self.generation:
-            session.close()
-            return
         self._session = session
         self._begun = self._clock.monotonic()
         try:
@@ -162,6 +146,36 @@ class MonitorLink:
             # Nothing to do after `serve`; where it was never reached, nobody else would close it.
             session.close()
             self._forget(generation)
+
+    def _dial(self, address: Address) -> MonitorSession | None:
+        """A connection of a new generation; None where there is none, or it is not wanted any more."""
+        runner = self._runner
+        has_moved = runner.vm.monitor_address != address or runner.vm.migrating
+        if self._stop.is_set() or has_moved or runner.is_leaving or not self.may_dial:
+            return None
+        self._begun = self._clock.monotonic()
+        self.generation += 1
+        generation = self.generation
+        callbacks = MonitorCallbacks(
+            on_upscale_request=lambda: self._upscale_requested(generation),
+            on_success=lambda: self._answered(generation),
+            on_exit=lambda reason: self._exited(generation, reason),
+        )
+        try:
+            timeout_s = self._guard().limit_s(self._settings.monitor_connect_timeout_s)
+            self.is_dialling = True
+            session = self._connector.connect(address, callbacks, timeout_s=timeout_s)
+        except OwnershipLost:
+            return None
+        except PeerError as err:
+            self._say(f"no connection: {err}")
+            return None
+        finally:
+            self.is_dialling = False
+        if self._stop.is_set() or session.exited or generation != self.generation:
+            session.close()
+            return None
+        return session
 
     def _upscale_requested(self, generation: int) -> None:
         runner = self._runner

@@ -12,6 +12,10 @@ from app.services.guarding import Guards
 from app.services.monitor_link import MonitorLink
 from app.services.runner import Runner
 from app.services.spreading import spread
+from app.services.turnstile import Turnstile
+
+DIALS_AT_ONCE = 16
+"""Connections that are being made, those not counted whose peer is slow; fewer than polls, which go first."""
 
 
 class MonitorLinks:
@@ -31,8 +35,8 @@ class MonitorLinks:
     ) -> None:
         self._connector = connector
         self._guards = guards
-        self._clock = clock
-        self._concurrency = concurrency
+        self._runtime = clock, concurrency
+        self._dials = Turnstile(clock, concurrency, DIALS_AT_ONCE)
         self._changed = changed
         self._links: dict[str, tuple[Runner, MonitorLink]] = {}
 
@@ -57,9 +61,9 @@ class MonitorLinks:
                 runner,
                 self._connector,
                 lambda: self._guards.guard(runner.bucket),
-                self._clock,
-                self._concurrency,
+                self._runtime,
                 self._changed,
+                self._dials,
                 spread(runner.key),
             )
             self._links[runner.key] = runner, link

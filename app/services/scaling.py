@@ -21,6 +21,7 @@ from app.services.leave import effect
 from app.services.runner import Runner
 from app.services.scaling_kind import plan_target, scaling_kind
 from app.services.timers import Timers
+from app.services.turnstile import Turnstile
 from app.services.wording import size_text
 
 logger = logging.getLogger(__name__)
@@ -30,6 +31,9 @@ TASK_EXPIRES_S = 10.0
 
 MAX_STEPS = 20
 """Actions of one task; a plan that needs more goes on with the next tick."""
+
+TICKS_AT_ONCE = 32
+"""Mere ticks under way, those not counted that the scheduler leaves waiting; as many as polls."""
 
 RETRY_AFTER_OUTAGE_S = 1.0
 """Pause before a VM whose write or task could not be sent is looked at again."""
@@ -62,6 +66,8 @@ class Scaling:
         self._crashed = crashed
         self._sent: dict[str, Monotonic] = {}
         self._waiting: OrderedDict[str, tuple[Runner, str]] = OrderedDict()
+        self._ticks = Turnstile(clock, concurrency, TICKS_AT_ONCE)
+        self._ticking: set[Runner] = set()
         self.tasks_sent = 0
 
     def consider(self, runner: Runner) -> None:
@@ -91,8 +97,9 @@ class Scaling:
             return
         kind = scaling_kind(runner.state, plan)
         if kind is None:
-            self._begin(runner)
-            self._concurrency.spawn(f"tick {runner.key}", lambda: self._drive_tick(runner))
+            if runner not in self._ticking:
+                self._ticking.add(runner)
+                self._concurrency.spawn(f"tick {runner.key}", lambda: self._run_tick(runner))
         elif runner.task_until is None or self._clock.monotonic() >= runner.task_until:
             runner.task_until = Monotonic(self._clock.monotonic() + TASK_EXPIRES_S)
             self._waiting[runner.key] = runner, current_span()
@@ -148,9 +155,27 @@ class Scaling:
             self._wake_waiting()
         return outcome
 
-    def _drive_tick(self, runner: Runner) -> None:
-        """What changes no size, asked by the owner itself."""
-        self._drive(runner, None)
+    def _run_tick(self, runner: Runner) -> None:
+        """What changes no size, asked by the owner itself when there is a place for it."""
+        try:
+            with self._ticks.turn():
+                self._ticking.discard(runner)
+                if self._is_tick_due(runner):
+                    self._begin(runner)
+                    self._drive(runner, None)
+                else:
+                    self.dispatch(runner)
+        except Exception as err:  # noqa: BLE001 the edge of a VM: one VM's failure harms no other
+            self._crashed(runner, err)
+        finally:
+            self._ticking.discard(runner)
+
+    def _is_tick_due(self, runner: Runner) -> bool:
+        """Whether its core still wants a mere tick: it has waited, and others have driven it meanwhile."""
+        if runner.is_closed or runner.is_busy or runner.is_leaving or runner.is_observed:
+            return False
+        plan = runner.decide()
+        return plan.has_requests and scaling_kind(runner.state, plan) is None
 
     def _drive_steps(self, runner: Runner, kind: str | None) -> str:
         steps = 0

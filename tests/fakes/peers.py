@@ -32,6 +32,8 @@ class FakeScheduler:
         self.info: SchedulerInfo | None = SchedulerInfo("scheduler", "uid-1", "http://127.0.0.1:1")
         self.questions: list[PermitQuestion] = []
         self.is_migrating = False
+        self._open = 0
+        self.most_at_once = 0
 
     def current(self) -> SchedulerInfo | None:
         return self.info
@@ -40,7 +42,10 @@ class FakeScheduler:
         self, scheduler: SchedulerInfo, question: PermitQuestion, *, timeout_s: float | None
     ) -> PermitAnswer:
         self.questions.append(question)
+        self._open += 1
+        self.most_at_once = max(self.most_at_once, self._open)
         gevent.sleep(0)
+        self._open -= 1
         if self.problem is not None:
             raise self.problem
         self._log.append(f"permit {question.target.cpu}/{question.target.mem}")
@@ -60,9 +65,14 @@ class FakeMonitor:
         self.exited = False
         self.waiters_size = 0
         self.connections = 0
+        self._dialled = 0
+        self.most_at_once = 0
 
     def connect(self, address: Address, callbacks: MonitorCallbacks, *, timeout_s: float) -> FakeMonitor:
+        self._dialled += 1
+        self.most_at_once = max(self.most_at_once, self._dialled)
         gevent.sleep(0)
+        self._dialled -= 1
         if self.exited and self.connections == 0:
             raise PeerUnreachable("monitor", "no connection")
         self.connections += 1

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from app.errors import PeerError, PeerRefused, PeerTimedOut, PeerUnreachable
 from app.ports.peers import MonitorCallbacks
-from app.ports.runtime import Monotonic
+from app.ports.runtime import Concurrency, Monotonic
 from app.ports.vm import Address
 from app.services.monitor_link import JITTER, MonitorLink
+from app.services.turnstile import Turnstile
 from tests.fakes.clock import FakeClock
 from tests.service_builders import a_runner, a_virtual_machine, some_settings
 from tests.worker_harness import Guards
@@ -98,14 +101,14 @@ def pauses(lives: list[float | PeerError], *, spread: float = 0.0, takes_s: floa
     stop = Pauses(clock, 1_000)
     runner = a_runner(clock, a_virtual_machine(), some_settings(monitor_retry_min_wait_s=FLOOR_S))
     dialled = Dialled(clock, stop, [*lives, PeerUnreachable("m", "the end")], takes_s)
-    guards = Guards()
+    guards, jobs = Guards(), cast(Concurrency, Jobs(stop))
     MonitorLink(
         runner,
         dialled,  # type: ignore[arg-type]
         lambda: guards,
-        clock,
-        Jobs(stop),  # type: ignore[arg-type]
+        (clock, jobs),
         lambda runner: None,
+        Turnstile(clock, jobs, 1),
         spread,
     ).start()
     return stop.waits[: len(lives)]
@@ -151,13 +154,14 @@ def test_a_connection_that_fails_before_it_is_served_is_closed_and_the_core_told
         if len(told) == 1:
             raise RuntimeError("a bug")
 
+    jobs = cast(Concurrency, Jobs(stop))
     link = MonitorLink(
         runner,
         dialled,  # type: ignore[arg-type]
         lambda: Guards(),
-        clock,
-        Jobs(stop),  # type: ignore[arg-type]
+        (clock, jobs),
         changed,
+        Turnstile(clock, jobs, 1),
         0.0,
     )
     link.start()
