@@ -152,7 +152,7 @@ def _old_sample(row: VmRow, seen: Seen) -> str | None:
     if age is None and row.sample.failures == 0:
         return None
     last = "it never had one" if age is None else f"the last one is {span_text(age)} old"
-    return f"{printable(row.key)} gives no sample ({last}): {row.sample.error or 'it has not been polled'}"
+    return f"{printable(row.key)} gives no sample ({last}): {row.sample.error or 'none was polled or pushed'}"
 
 
 def _limited(problems: list[Problem]) -> list[Problem]:
