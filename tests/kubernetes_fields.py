@@ -32,6 +32,8 @@ KINDS = (
 _OPEN = ("io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry",)
 """What only a server writes."""
 
+_KEPT = ("type", "enum", "required")
+
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 
 
@@ -76,7 +78,7 @@ class _Reader:
             return {"$ref": f"#/definitions/{name}"}
         if schema.get("format") == "int-or-string":
             return {"type": ["string", "integer"]}
-        found = {key: schema[key] for key in ("type", "enum", "required") if key in schema}
+        found: dict[str, Any] = {key: schema[key] for key in _KEPT if key in schema}
         if "properties" in schema:
             found["properties"] = {key: self._strict(each) for key, each in schema["properties"].items()}
             found["additionalProperties"] = False

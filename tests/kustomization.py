@@ -54,7 +54,9 @@ def _apply(directory: Path, found: list[Manifest]) -> list[Manifest]:
     for image in document.get("images", []):
         _set_image(found, image)
     for each in document.get("replicas", []):
-        (one,) = (item for item in found if "replicas" in item.get("spec", {}) and _name(item) == each["name"])
+        (one,) = (
+            item for item in found if "replicas" in item.get("spec", {}) and _name(item) == each["name"]
+        )
         one["spec"]["replicas"] = each["count"]
     return found
 
@@ -78,7 +80,11 @@ def _generate(found: list[Manifest], directory: Path, rule: Manifest, kind: str)
             base64.b64encode(content).decode() if kind == "Secret" else content.decode()
         )
     labels = rule.get("options", {}).get("labels")
-    metadata = {"name": rule["name"], "namespace": rule["namespace"], **({"labels": labels} if labels else {})}
+    metadata = {
+        "name": rule["name"],
+        "namespace": rule["namespace"],
+        **({"labels": labels} if labels else {}),
+    }
     made = {"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": data}
     if kind == "Secret":
         made["type"] = "Opaque"
@@ -130,8 +136,8 @@ def _is_meant(item: Manifest, target: Manifest) -> bool:
     labels = item["metadata"].get("labels", {})
     wanted = dict(each.split("=") for each in target.get("labelSelector", "").split(",") if each)
     return (
-        target.get("kind", item["kind"]) == item["kind"]
-        and target.get("name", _name(item)) == _name(item)
+        re.fullmatch(target.get("kind", ".*"), item["kind"]) is not None
+        and re.fullmatch(target.get("name", ".*"), _name(item)) is not None
         and wanted.items() <= labels.items()
     )
 
