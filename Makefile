@@ -53,7 +53,7 @@ test-vm: setup ## safety on a real VM, and the QMP contract against a real QEMU 
 
 test-k8s: setup ## the API server contract against a real one (KUBEBUILDER_ASSETS=folder of kube-apiserver and etcd)
 	@test -x "$(KUBEBUILDER_ASSETS)/kube-apiserver" -a -x "$(KUBEBUILDER_ASSETS)/etcd" || { echo 'KUBEBUILDER_ASSETS must name a folder with kube-apiserver and etcd' >&2; exit 1; }
-	$(BIN)/python -m pytest tests/contract/test_kubernetes_contract.py
+	$(BIN)/python -m pytest tests/contract/test_kubernetes_*contract.py
 
 soak-vm: setup ## a fleet on two real VMs under changing load (VM_SOAK_SECONDS=3600 VM_SOAK_SEED=1)
 	@$(BIN)/python -m tests.vm.soak

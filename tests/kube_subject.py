@@ -35,6 +35,11 @@ Rule = tuple[str, str, tuple[str, ...]]
 """Group, resource, verbs."""
 
 
+def version(item: dict[str, Any]) -> int:
+    """Of an object, or of a list."""
+    return int(item["metadata"]["resourceVersion"])
+
+
 @dataclass
 class Subject:
     """One API server, asked by one account.
@@ -133,12 +138,15 @@ class Subject:
 
     # --- what the two do differently ------------------------------------------------------------------------
 
+    many = 2_000
+    """Objects of the test of a large list; a real server is given 10,000, which takes it a minute."""
+
     def forget(self) -> None:
         """Let it forget its older versions."""
         raise NotImplementedError
 
     def fill(self, count: int) -> None:
-        """Create so many objects of this test: `vm-00000`, and so on."""
+        """Create so many objects of this test."""
         raise NotImplementedError
 
     def account(self, name: str, *rules: Rule) -> Subject:
@@ -154,7 +162,7 @@ class Subject:
         raise NotImplementedError
 
     def _filling(self, index: int) -> dict[str, Any]:
-        item = vm_object(f"vm-{index:05}")
+        item = vm_object(self.name(f"vm-{index:05}"))
         item["metadata"]["labels"]["mark"] = self.mark
         return item
 
@@ -193,6 +201,8 @@ class DoubleSubject(Subject):
 
 class RealSubject(Subject):
     """A real one."""
+
+    many = 10_000
 
     def __init__(self, server: RealApiServer, mark: str) -> None:
         super().__init__(server.url, server.authority, mark)

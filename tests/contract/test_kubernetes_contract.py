@@ -5,81 +5,11 @@ Each test is about the answers, not about our client, so that the double can't b
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from app.protocols.managed_fields import UseWriters, use_writers
-from tests.fakes.neonvm_cluster import ENABLED, vm_object
-from tests.kube_subject import BASE, CPU, SLOTS, Subject
-
-
-def version(item: dict[str, Any]) -> int:
-    return int(item["metadata"]["resourceVersion"])
-
-
-def test_a_list_comes_in_pages_that_are_of_one_version(kube: Subject) -> None:
-    names = [kube.name(each) for each in "abcde"]
-    for name in names:
-        kube.create(name)
-    first = kube.page(limit="2")
-    assert len(first["items"]) == 2
-    late = kube.create(kube.name("late"))
-    found, page = list(first["items"]), first
-    while token := page["metadata"].get("continue"):
-        page = kube.page(**{"limit": "2", "continue": token})
-        assert version(page) == version(first)
-        found += page["items"]
-    assert [item["metadata"]["name"] for item in found] == names
-    assert version(first) < version(late)
-
-
-def test_a_token_that_is_none_of_its_own_is_a_bad_request(kube: Subject) -> None:
-    answer = kube.ask("GET", BASE, **{"continue": "no token", "limit": "2"})
-    assert answer.status_code == 400
-
-
-def test_a_watch_tells_all_that_came_after_a_list_in_order(kube: Subject) -> None:
-    name = kube.name("a")
-    kube.create(kube.name("before"))
-    begun = str(version(kube.page()))
-    kube.create(name)
-    kube.patch(name, ("replace", CPU, 2))
-    last = version(kube.get(name))
-    kube.ask("DELETE", f"{BASE}/{name}")
-    events = kube.watch(begun)
-    assert [kind for kind, _ in events] == ["ADDED", "MODIFIED", "DELETED"]
-    versions = [version(item) for _, item in events]
-    assert versions == sorted(set(versions))
-    assert versions[-1] > last, "a deleted object has the version of its deletion"
-
-
-def test_an_object_that_stops_matching_is_a_deleted_one_and_back_an_added_one(kube: Subject) -> None:
-    name = kube.name("a")
-    kube.create(name)
-    begun = str(version(kube.page()))
-    path = "/metadata/labels/" + ENABLED.replace("/", "~1")
-    assert kube.patch(name, ("replace", path, "false")).status_code == 200
-    assert kube.patch(name, ("replace", path, "true")).status_code == 200
-    events = kube.watch(begun, labelSelector=f"mark={kube.mark},{ENABLED}=true")
-    assert [kind for kind, _ in events] == ["DELETED", "ADDED"]
-
-
-def test_a_quiet_watch_is_sent_bookmarks_that_it_can_go_on_from(kube: Subject) -> None:
-    kube.create(kube.name("a"))
-    begun = version(kube.page())
-    events = kube.watch(str(begun), seconds=4, allowWatchBookmarks="true")
-    assert events
-    assert {kind for kind, _ in events} == {"BOOKMARK"}
-    assert all(version(item) >= begun and "spec" not in item for _, item in events)
-    assert [kind for kind, _ in kube.watch(str(version(events[-1][1])), seconds=1)] == []
-
-
-def test_a_version_that_was_forgotten_is_gone(kube: Subject) -> None:
-    kube.create(kube.name("a"))
-    kube.forget()
-    kind, item = kube.watch("1")[0]
-    assert (kind, item["code"], item["reason"]) == ("ERROR", 410, "Expired")
+from tests.fakes.neonvm_cluster import vm_object
+from tests.kube_subject import BASE, CPU, SLOTS, Subject, version
 
 
 @pytest.mark.parametrize("told", ["1", 1.5, True, None, 2])

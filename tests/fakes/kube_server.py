@@ -215,7 +215,8 @@ class _Handler(BaseHTTPRequestHandler):
                 value["metadata"].setdefault("namespace", key[1])
                 self._answer(201, double.store.create(resource, value, manager))
             case "update":
-                self._answer(200, double.store.update(*key, value, status=is_status, manager=manager))
+                code = 200 if key in double.store.objects else 201
+                self._answer(code, double.store.update(*key, value, status=is_status, manager=manager))
             case "patch":
                 double.patches.append(value)
                 self._answer(200, double.store.patch(*key, value, status=is_status, manager=manager))

@@ -87,6 +87,8 @@ class KubeStore:
                 new.pop("status", None)
             for name in _SERVERS_OWN:
                 metadata.pop(name, None)
+            if resource == "pods":
+                new["status"] = {"phase": "Pending"}
             self._fill_in(resource, None, new)
             self._admit(resource, new)
             if _key(resource, item) in self.objects:
