@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from app.adapters.kubernetes_api import ApiServer
 from app.errors import PeerRefused
 from app.ports.vm import VmKey
+from app.protocols.kubernetes_rights import Right, needed
 from app.protocols.printable import printable
 from app.protocols.virtual_machine import GROUP, VERSION
 
@@ -60,7 +61,7 @@ class KubernetesEvents:
             if err.code == 409:
                 return
             if err.code == 403:
-                right = f"the right create on events in namespace {namespace} is needed"
+                right = needed(("create",), Right("create", "", "events", namespace))
                 raise PeerRefused(self._api.peer, f"{err.problem} ({right})", code=403) from err
             raise
 

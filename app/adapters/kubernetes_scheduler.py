@@ -7,7 +7,6 @@ from queue import Empty, Queue
 
 from app.adapters.kubernetes_api import ApiServer, JsonObject
 from app.adapters.kubernetes_watch import MAX_EVENTS, Kind, ObjectWatch, WatchEvent
-from app.errors import PeerTimedOut
 from app.ports.peers import SchedulerInfo
 from app.ports.runtime import Clock, Monotonic
 
@@ -69,7 +68,7 @@ class PodSchedulerWatch:
                 return
             self._take(event)
         if self._watch is not None and self._watch.failures and (problem := self._watch.problem) is not None:
-            raise PeerTimedOut(problem.peer, problem.problem)
+            raise problem
 
     def _list(self) -> None:
         if self._watch is not None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from app.adapters.kubernetes_api import ApiServer, JsonObject, is_gone
 from app.errors import PeerError, PeerRefused, PeerTimedOut
+from app.protocols.kubernetes_rights import needed, right_on
 
 PAGE = 500
 """Objects in a page of a list."""
@@ -93,7 +94,7 @@ class ObjectWatch:
                 return self._list_pages()
             except PeerRefused as err:
                 if not is_gone(err):
-                    raise
+                    raise self._name_right(err) from err
         raise PeerTimedOut(self._api.peer, "a list was too slow for its pages three times")
 
     def follow(self) -> None:
@@ -133,10 +134,17 @@ class ObjectWatch:
                 if is_gone(err):
                     self._put(WatchEvent(Kind.EXPIRED, {}))
                     return
-                self.problem = err
+                self.problem = self._name_right(err)
                 self.failures += 1
                 pause = MIN_PAUSE_S if self._version != before else min(pause * 2, MAX_PAUSE_S)
             self._stop.wait(pause * random.uniform(0.5, 1.5))  # noqa: S311
+
+    def _name_right(self, err: PeerError) -> PeerError:
+        """The same error; a refusal for want of a right says which are needed to follow a collection."""
+        if not isinstance(err, PeerRefused) or err.code != 403:
+            return err
+        told = needed(("list", "watch"), right_on("list", self._path))
+        return PeerRefused(err.peer, f"{err.problem} ({told})", code=403)
 
     def _watch_once(self) -> None:
         query = {

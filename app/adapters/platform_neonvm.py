@@ -19,6 +19,7 @@ from app.errors import InvalidInput, PeerError, PeerRefused, PeerTimedOut
 from app.ports.platform import Cursor, InventoryChange
 from app.ports.store import FencingToken
 from app.ports.vm import VirtualMachine, VmKey
+from app.protocols.kubernetes_rights import Right, needed
 from app.protocols.managed_fields import OUR_MANAGER
 from app.protocols.virtual_machine import (
     GROUP,
@@ -186,7 +187,7 @@ class NeonvmPlatform:
         if err.code == 403 and _WEBHOOK in err.problem:
             return PeerRefused(self._api.peer, err.problem, code=422)
         if err.code == 403:
-            right = f"the rights get and patch on {PLURAL}.{GROUP} in namespace {vm.namespace} are needed"
+            right = needed(("get", "patch"), Right("get", GROUP, PLURAL, vm.namespace))
             return PeerRefused(self._api.peer, f"{err.problem} ({right})", code=403)
         if err.code in (409, 422) and rest_s > 0:
             try:

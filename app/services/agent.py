@@ -349,6 +349,7 @@ class Agent:
         """What an operator should know, a sentence each."""
         problems = [self.ownership.problem] if self.ownership.problem else []
         problems += fleet_problems(self.supervisor)
+        problems += [self.scheduler_link.problem] if self.scheduler_link.problem else []
         if self._informants is not None:
             problems += self._informants.problems
         if self._stats is not None:

@@ -10,7 +10,7 @@ import pytest
 
 from app.adapters.kubernetes_api import ApiServer
 from app.adapters.kubernetes_scheduler import SWITCH_PAUSE_S, PodSchedulerWatch
-from app.errors import PeerError
+from app.errors import PeerError, PeerRefused
 from tests.fakes.clock import FakeClock
 from tests.fakes.kube_server import KubeServer
 from tests.fleet_process import until
@@ -122,3 +122,23 @@ def test_an_api_server_that_gives_no_answer_is_an_error_not_the_end_of_a_schedul
     cluster.server.faults.denied = set()
     until(lambda: not fails(), "it is found again")
     assert cluster.name() == "s1"
+
+
+@pytest.mark.parametrize("verb", ["list", "watch"])
+def test_a_right_that_is_missing_is_named(cluster: Cluster, verb: str) -> None:
+    cluster.put(pod("s1"))
+    if verb == "watch":
+        assert cluster.name() == "s1"
+    cluster.server.faults.denied = {(verb, "pods")}
+    cluster.server.cut_watches()
+    said: list[str] = []
+
+    def is_named() -> bool:
+        try:
+            cluster.name()
+        except PeerRefused as err:
+            said.append(err.problem)
+        return bool(said)
+
+    until(is_named, "it is refused")
+    assert "the rights list and watch on pods in namespace kube-system are needed" in said[0]

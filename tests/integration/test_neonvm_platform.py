@@ -283,6 +283,15 @@ def test_a_right_that_is_missing_is_named(cluster: NeonvmCluster, platform: Neon
         platform.apply_size(vm, resources(2000, 4), token=TOKEN, timeout_s=_LIMIT_S)
 
 
+def test_a_right_to_list_that_is_missing_is_named(cluster: NeonvmCluster, tmp_path: Path) -> None:
+    cluster.server.faults.denied = {("list", VMS)}
+    for namespaces, place in (((), "in all namespaces"), (("sim",), "in namespace sim")):
+        platform = cluster.platform(str(tmp_path / "k"), namespaces=namespaces)
+        with pytest.raises(PeerRefused, match=rf"list and watch on virtualmachines\.vm\.neon\.tech {place}"):
+            platform.changes(None, wait_s=0)
+        platform.close()
+
+
 def test_what_a_webhook_says_is_shown(cluster: NeonvmCluster, platform: NeonvmPlatform) -> None:
     vm = Followed(platform).vms[key("a")]
     cluster.refusals.add("a")
