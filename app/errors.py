@@ -81,6 +81,10 @@ class StoreUnavailable(PeerError):
     """Redis gave no answer. Nothing that depends on the write may be begun; the next tick tries again."""
 
 
+class LeasesUnavailable(StoreUnavailable):
+    """The API server that has the buckets' leases gave no answer: the same as for Redis, which did."""
+
+
 class OwnershipLost(VmscalerError):
     """The lease is gone or about to end: drop the work, never retry it here.
 

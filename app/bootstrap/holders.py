@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from app.adapters.redis_connection import RedisConnection
-from app.adapters.redis_keys import RedisKeys
-from app.adapters.redis_leases import RedisLeases
-from app.cluster.ring import bucket_names
+from app.bootstrap.leases import build_lease_reader
 from app.config import Settings
 from app.ports.store import LeaseReader
 
@@ -19,9 +17,4 @@ def build_quick_leases(settings: Settings) -> LeaseReader:
     Raises:
         ConfigurationError: Redis' address or its password file can't be read.
     """
-    return RedisLeases(
-        RedisConnection(settings.redis, socket_timeout_s=QUICK_S),
-        RedisKeys(settings.key_prefix),
-        bucket_names(settings.ownership.buckets),
-        duration_s=settings.ownership.lease_duration_seconds,
-    )
+    return build_lease_reader(settings, RedisConnection(settings.redis, socket_timeout_s=QUICK_S))

@@ -8,12 +8,12 @@ from app.adapters.redis_billing import RedisBilling
 from app.adapters.redis_connection import RedisConnection
 from app.adapters.redis_intents import RedisIntents
 from app.adapters.redis_keys import RedisKeys
-from app.adapters.redis_leases import RedisLeases
 from app.adapters.redis_queues import RedisQueues
 from app.adapters.redis_recordings import RedisRecordings
 from app.adapters.redis_state import RedisState
 from app.adapters.redis_stats import RedisStats
 from app.adapters.redis_ticks import RedisTicks
+from app.bootstrap.leases import build_lease_reader
 from app.cluster.ring import BucketSet
 from app.config import Settings
 from app.ports.store import BucketName
@@ -28,7 +28,7 @@ class Stores:
     """
 
     def __init__(self, settings: Settings) -> None:
-        connection = RedisConnection(settings.redis)
+        connection = self.connection = RedisConnection(settings.redis)
         keys = RedisKeys(settings.key_prefix)
         self.ring = BucketSet(settings.ownership.buckets)
         self.names = tuple(BucketName(name) for name in self.ring.names)
@@ -41,6 +41,4 @@ class Stores:
         self.queues = RedisQueues(connection, settings.broker_prefix)
         self.stats = RedisStats(connection, keys)
         self.billing = RedisBilling(connection, keys)
-        self.leases = RedisLeases(
-            connection, keys, self.names, duration_s=settings.ownership.lease_duration_seconds
-        )
+        self.leases = build_lease_reader(settings, connection)

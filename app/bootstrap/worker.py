@@ -11,6 +11,7 @@ from app.adapters.recording_files import RecordingDirectory
 from app.bootstrap.billing import build_billing
 from app.bootstrap.identity import make_facts, make_holder
 from app.bootstrap.informants import build_informants
+from app.bootstrap.leases import build_lease_store
 from app.bootstrap.peers import build_metrics_pages, build_monitor_dialer, build_scheduler_client
 from app.bootstrap.platform import build_platform, build_scheduler_watch
 from app.bootstrap.scaling_events import build_event_reports
@@ -27,7 +28,7 @@ from app.errors import OwnershipLost, StoreUnavailable
 from app.ports.runtime import TaskQueue
 from app.ports.sender import Sender, holder_text
 from app.ports.stats import StatBell
-from app.ports.store import BucketName, Holder
+from app.ports.store import BucketName, Holder, LeaseStore
 from app.services.agent import Agent
 from app.services.agent_settings import AgentSettings
 from app.services.executors import Executors
@@ -64,10 +65,10 @@ def agent_settings(settings: Settings, worker: str) -> AgentSettings:
     )
 
 
-def _check_total(stores: Stores, total: int) -> None:
+def _check_total(leases: LeaseStore, total: int) -> None:
     """Refuse to start with another number of buckets than the fleet's; a Redis that is away is let off."""
     try:
-        stores.leases.check_total(total)
+        leases.check_total(total)
     except StoreUnavailable as err:
         logger.warning("number of buckets not checked yet", extra={"reason": err.problem})
 
@@ -111,11 +112,12 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue, bell: StatBel
     times = agent_settings(settings, worker)
     clock, concurrency = SystemClock(), GreenConcurrency()
     stores = Stores(settings)
-    _check_total(stores, settings.ownership.buckets)
+    leases, lease_parts = build_lease_store(settings, stores.connection)
+    _check_total(leases, settings.ownership.buckets)
     holder, facts = make_holder(settings, worker), make_facts(worker, clock.wall_ms())
     agent = Agent(times, clock, concurrency, holder, stores.ticks, stores.intents, stores.agents, facts)
     ownership = Ownership(
-        stores.leases,
+        leases,
         clock,
         stores.ring,
         holder,
@@ -157,7 +159,8 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue, bell: StatBel
     web = WorkerWeb(settings, worker, stats)
     agent.serve(web)
     watch_progress(settings, stores, agent, web)
-    agent.add_part(RunnerPart(supervisor))
+    for part in (RunnerPart(supervisor), *lease_parts):
+        agent.add_part(part)
     report_unreadable(settings, worker, agent, supervisor, platform, clock)
     serve_metrics(settings, stores, agent, stats, web, (clock, concurrency))
     serve_dump(settings, worker, agent, (clock, concurrency))

@@ -1,4 +1,4 @@
-"""The section `kubernetes`: how platform neonvm reaches its API server, and what it asks for there."""
+"""The section `kubernetes`: how the API server is reached, and what it is asked for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.config.fields import Section, Text, setting
 
 
 class KubernetesSettings(Section):
-    """The API server of platform neonvm."""
+    """The API server, of platform neonvm and for leases."""
 
     kubeconfig: Text | None = setting(
         None, "file; none: the pod's service account, or outside of a cluster the default kubeconfig"
@@ -23,6 +23,9 @@ class KubernetesSettings(Section):
         None, "only VMs that this selector matches, beside `platform.enabledLabel`"
     )
     field_selector: Text | None = setting(None, "only VMs that this selector matches")
+    lease_namespace: Text | None = setting(
+        None, "with `ownership.leases: kubernetes`: where they are; none: the pod's own, else `default`"
+    )
     scheduler_namespace: Text = setting("kube-system", "where the scheduler's pod runs")
     scheduler_selector: Text | None = setting(
         None, "label selector of the scheduler's pod; none: `name=<scheduler.schedulerName>`"

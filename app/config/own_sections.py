@@ -45,6 +45,9 @@ class OwnershipSettings(Section):
     buckets: Annotated[int, Field(ge=1, le=2048)] = setting(
         16, "number of buckets; kept in Redis at the first start, another number is refused then"
     )
+    leases: Literal["redis", "kubernetes"] = setting(
+        "redis", "where leases are: redis, or kubernetes (Lease objects, see `kubernetes.leaseNamespace`)"
+    )
     lease_duration_seconds: Seconds = setting(15.0, "a lease that is not renewed ends after this", "s")
     renew_every_seconds: Seconds = setting(2.0, "how often leases are renewed", "s")
     give_up_after_seconds: Seconds = setting(

@@ -61,6 +61,7 @@ class LeaseView:
         draining: agent ids that are to hand over everything and take nothing, live or not.
         silence_ms: for so long nobody may acquire, since leases may have been lost; 0 as a rule.
         is_read_only: a replica was asked: nobody can renew or take a lease there.
+        unanswered: buckets whose lease the caller asked to renew, where it is not known whether it was.
     """
 
     leases: Mapping[BucketName, LeaseRow]
@@ -70,6 +71,7 @@ class LeaseView:
     draining: frozenset[str] = frozenset()
     silence_ms: int = 0
     is_read_only: bool = False
+    unanswered: frozenset[BucketName] = frozenset()
 
     @property
     def takers(self) -> tuple[str, ...]:

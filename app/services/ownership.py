@@ -15,7 +15,7 @@ from functools import partial
 from app.cluster.lease import Lease, LeaseTimes, bucket_to_shed, buckets_to_try, fair_share
 from app.cluster.ring import BucketSet
 from app.cluster.steady_share import Share, SteadyShare
-from app.errors import StoreUnavailable, VmscalerError
+from app.errors import LeasesUnavailable, StoreUnavailable, VmscalerError
 from app.ports.own_metrics import LEASES_LOST, LEASES_TAKEN, TAKE_OVER
 from app.ports.runtime import Clock, Concurrency, Signal
 from app.ports.store import BucketName, FencingToken, Holder, LeaseRow, LeaseStore, LeaseView
@@ -139,7 +139,8 @@ class Ownership:
         except StoreUnavailable as err:
             if self.problem is None:
                 logger.warning("leases not renewed", extra={"reason": err.problem})
-            self.problem = f"Redis gave no answer: {err.problem}"
+            who = err.peer if isinstance(err, LeasesUnavailable) else "Redis"
+            self.problem = f"{who} gave no answer: {err.problem}"
             return
         if self.problem is not None:
             logger.info("leases are renewed again")
@@ -242,8 +243,8 @@ class Ownership:
                 continue  # let go while Redis was asked
             if bucket in view.renewed:
                 self._leases.renew(lease, sent)
-            else:
-                self._let_go(bucket, "Redis has another holder, or the lease has expired", "other_holder")
+            elif bucket not in view.unanswered:
+                self._let_go(bucket, "there is another holder, or the lease has expired", "other_holder")
         if self._is_leaving:
             # This round may have come after we left, if it was under way then: its heartbeat is taken back.
             self._store.leave(self._holder)
@@ -312,6 +313,7 @@ class Ownership:
         taken = self._store.acquire(self._holder, buckets, FencingToken(self._seen_token))
         if self._is_leaving:
             self._release(taken)
+            self._store.leave(self._holder)  # as after a round that was under way
             return
         for bucket, token in taken.items():
             self._seen_token = max(self._seen_token, token)

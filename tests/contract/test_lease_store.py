@@ -19,6 +19,7 @@ BOB = Holder("bob_10.0.0.2", "agent-bob")
 NEVER = FencingToken(0)
 
 Store = RedisLeases | MemoryLeases
+"""Or, in `test_kubernetes_lease_store`, what does the same with Lease objects."""
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def store(fresh: Store, backend: Backend) -> Store:
 
 
 def lose_everything(store: Store, backend: Backend) -> None:
-    if isinstance(store, MemoryLeases):
+    if not isinstance(store, RedisLeases):
         store.lose_everything()
         return
     assert backend.connection is not None
@@ -209,7 +210,7 @@ def test_the_number_of_buckets_is_stored_once_and_another_one_is_refused(fresh: 
 
 
 def set_total(store: Store, backend: Backend, text: str) -> None:
-    if isinstance(store, MemoryLeases):
+    if not isinstance(store, RedisLeases):
         store.total = text
         return
     assert backend.connection is not None

@@ -1,0 +1,88 @@
+"""Where the buckets' leases are: in Redis, or in a Kubernetes API server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.adapters.clock import SystemClock
+from app.adapters.redis_connection import RedisConnection
+from app.adapters.redis_keys import RedisKeys
+from app.adapters.redis_leases import RedisLeases
+from app.cluster.ring import bucket_names
+from app.config import Settings
+from app.ports.store import BucketName, LeaseReader, LeaseStore
+from app.protocols.bucket_lease import fleet_name
+from app.services.agent_part import AgentPart
+from app.services.lease_problems import LeaseProblems
+
+if TYPE_CHECKING:
+    from app.adapters.kubernetes_lease_objects import KubernetesLeaseObjects
+    from app.adapters.redis_presence import RedisPresence
+
+POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+"""Where a pod finds the name of its own namespace."""
+
+
+def build_lease_reader(settings: Settings, connection: RedisConnection) -> LeaseReader:
+    """Reads leases for those that hold none; connects at the first call."""
+    names, duration_s = _names(settings), settings.ownership.lease_duration_seconds
+    if settings.ownership.leases == "redis":
+        return RedisLeases(connection, RedisKeys(settings.key_prefix), names, duration_s=duration_s)
+    # Imported here: only where leases are in a cluster.
+    from app.adapters.kubernetes_lease_reader import KubernetesLeaseReader
+
+    presence = _presence(settings, connection)
+    return KubernetesLeaseReader(_objects(settings), presence, names, duration_s=duration_s)
+
+
+def build_lease_store(settings: Settings, connection: RedisConnection) -> tuple[LeaseStore, list[AgentPart]]:
+    """A worker's leases, and what tells of their troubles; connects at the first call."""
+    names, duration_s = _names(settings), settings.ownership.lease_duration_seconds
+    if settings.ownership.leases == "redis":
+        return RedisLeases(connection, RedisKeys(settings.key_prefix), names, duration_s=duration_s), []
+    from app.adapters.kubernetes_leases import KubernetesLeases
+
+    leases = KubernetesLeases(
+        _objects(settings),
+        _presence(settings, connection),
+        (lease_namespace(settings), fleet_name(settings.key_prefix)),
+        names,
+        duration_s=duration_s,
+        monotonic=SystemClock().monotonic,
+    )
+    return leases, [LeaseProblems(leases.problems)]
+
+
+def lease_namespace(settings: Settings) -> str:
+    """Where the fleet's leases are: as configured, the pod's own namespace, or `default`."""
+    if settings.kubernetes.lease_namespace is not None:
+        return settings.kubernetes.lease_namespace
+    try:
+        return POD_NAMESPACE.read_text(encoding="utf-8").strip() or "default"
+    except (OSError, ValueError):
+        return "default"
+
+
+def _names(settings: Settings) -> list[BucketName]:
+    return [BucketName(name) for name in bucket_names(settings.ownership.buckets)]
+
+
+def _presence(settings: Settings, connection: RedisConnection) -> RedisPresence:
+    from app.adapters.redis_presence import RedisPresence
+
+    return RedisPresence(
+        connection,
+        RedisKeys(settings.key_prefix),
+        _names(settings),
+        duration_s=settings.ownership.lease_duration_seconds,
+    )
+
+
+def _objects(settings: Settings) -> KubernetesLeaseObjects:
+    from app.adapters.kubernetes_api import ApiServer
+    from app.adapters.kubernetes_lease_objects import KubernetesLeaseObjects
+
+    api = ApiServer(settings.kubernetes.kubeconfig, settings.kubernetes.context)
+    fleet = fleet_name(settings.key_prefix)
+    return KubernetesLeaseObjects(api, lease_namespace(settings), fleet, _names(settings))
