@@ -17,6 +17,9 @@ import yaml
 
 Manifest = dict[str, Any]
 
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The fast one, where PyYAML has it."""
+
 _KNOWN = {
     "apiVersion", "kind", "resources", "components", "images", "replicas", "patches",
     "configMapGenerator", "secretGenerator",
@@ -63,7 +66,7 @@ def _apply(directory: Path, found: list[Manifest]) -> list[Manifest]:
 
 def read_all(path: Path) -> Iterator[Manifest]:
     """Each document of a file of YAML."""
-    return (each for each in yaml.safe_load_all(path.read_text()) if each)
+    return (each for each in yaml.load_all(path.read_text(), _LOADER) if each)
 
 
 def _name(manifest: Manifest) -> str:

@@ -10,6 +10,7 @@ OVERRIDES: Mapping[str, tuple[str, str]] = {
     "VMSCALER_REDIS_URL": ("redis", "url"),
     "VMSCALER_REDIS_PASSWORD_FILE": ("redis", "passwordFile"),
     "VMSCALER_FLOWER_AUTH_FILE": ("flower", "authFile"),
+    "VMSCALER_LEASES": ("ownership", "leases"),
 }
 """Variables that stand in for a value of the file, each with its section and field; an empty one does not."""
 

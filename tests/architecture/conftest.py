@@ -15,7 +15,7 @@ def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy_with_secrets(tmp_path_factory.mktemp("manifests"))
 
 
-@pytest.fixture(params=ALL_OVERLAYS)
+@pytest.fixture(scope="session", params=ALL_OVERLAYS)
 def deployed(request: pytest.FixtureRequest, kubernetes: Path) -> Deployed:
-    """Each overlay, with and without all components."""
+    """Each overlay, with and without all components; not to be changed."""
     return Deployed(kubernetes, request.param)

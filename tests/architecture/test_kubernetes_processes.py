@@ -14,6 +14,7 @@ from flower.urls import handlers as flower_pages
 
 from app import __version__
 from app.config import Settings
+from app.config.loading import build_settings
 from app.config.environment import OVERRIDES
 from app.services.progress import Progress, ProgressLimits
 from app.web.health import add_health_page
@@ -197,3 +198,16 @@ def test_configurations_differ_in_what_they_say_they_do_alone(kubernetes: Path, 
             if values[name] != other[section][name]
         }
         assert found == places
+
+
+def test_components_switch_on_what_they_are_for(deployed: Deployed, tmp_path: Path) -> None:
+    settings = settings_of(deployed, "worker", tmp_path)
+    has_all = deployed.overlay.endswith("-with-all")
+    assert settings.ownership.leases == ("kubernetes" if has_all else "redis")
+    assert settings.kubernetes.lease_namespace is None, "the Role is in the workers' own namespace"
+    assert bool(settings.env.stats_secret) == has_all
+    if has_all:
+        on = build_settings(
+            {"stats": {"enabled": True}}, {"VMSCALER_STATS_SECRET": settings.env.stats_secret or ""}
+        )
+        assert on.stats.secret(on.env.stats_secret)

@@ -353,3 +353,9 @@ def test_more_mistakes_than_anyone_reads_are_counted() -> None:
     found = problems({f"x{number}": 1 for number in range(150)})
     assert len(found) == 101
     assert found[-1] == "and 50 more problems"
+
+
+def test_where_leases_are_may_stand_in_the_environment() -> None:
+    found = settings({"ownership": {"leases": "redis"}}, {"VMSCALER_LEASES": "kubernetes"})
+    assert found.ownership.leases == "kubernetes"
+    assert problems({}, {"VMSCALER_LEASES": "etcd"}) != []
