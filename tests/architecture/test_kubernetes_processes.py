@@ -14,8 +14,8 @@ from flower.urls import handlers as flower_pages
 
 from app import __version__
 from app.config import Settings
-from app.config.loading import build_settings
 from app.config.environment import OVERRIDES
+from app.config.loading import build_settings
 from app.services.progress import Progress, ProgressLimits
 from app.web.health import add_health_page
 from app.web.ready import add_ready_page
