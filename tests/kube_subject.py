@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import requests
 from requests.adapters import HTTPAdapter
 
+from tests.fakes.kube_resources import denial
 from tests.fakes.kube_rights import Account
 from tests.fakes.kube_server import ENDED, KubeServer
 from tests.fakes.neonvm_cluster import VMS, vm_object
 from tests.fleet_process import until
 from tests.real_apiserver import ISSUER, TOKEN, RealApiServer
 from tests.service_tokens import sign_token
+from tests.webhook import NAME as WEBHOOK
+from tests.webhook import Webhook
 
 NAMESPACE = "sim"
 BASE = f"/apis/vm.neon.tech/v1/namespaces/{NAMESPACE}/virtualmachines"
 ACCOUNTS = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 CPU, SLOTS = "/spec/guest/cpus/use", "/spec/guest/memorySlots/use"
@@ -161,6 +167,13 @@ class Subject:
         """Write a kubeconfig of this account; its path."""
         raise NotImplementedError
 
+    def deny(self, name: str, why: str, code: int | None = 403) -> None:
+        """Let a validating webhook deny changes of an object, with a code of its own or with none."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """End what was begun for this test."""
+
     def _filling(self, index: int) -> dict[str, Any]:
         item = vm_object(self.name(f"vm-{index:05}"))
         item["metadata"]["labels"]["mark"] = self.mark
@@ -198,6 +211,13 @@ class DoubleSubject(Subject):
     def kubeconfig(self, path: str, **files: str) -> str:
         return self._server.kubeconfig(path, self.token, **files)
 
+    def deny(self, name: str, why: str, code: int | None = 403) -> None:
+        def validate(resource: str, item: dict[str, Any]) -> None:
+            if item["metadata"]["name"] == name:
+                raise denial(WEBHOOK, why, code)
+
+        self._server.store.validate = validate
+
 
 class RealSubject(Subject):
     """A real one."""
@@ -208,6 +228,7 @@ class RealSubject(Subject):
         super().__init__(server.url, server.authority, mark)
         self._server = server
         self._account: dict[str, Any] = {}
+        self._webhook: Webhook | None = None
 
     def forget(self) -> None:
         self.create(self.name("newer"), mark="none")
@@ -242,11 +263,27 @@ class RealSubject(Subject):
         self._server.make(f"{RBAC}/clusterrolebindings", binding)
         found = copy.copy(self)
         found._account = account["metadata"]
-        found.token = self._server.make(f"{ACCOUNTS}/{name}/token", {"spec": {}})["status"]["token"]
+        found.token = self._server.account_token(NAMESPACE, name)
         # The server learns of a binding by a watch of its own.
         group, resource, verbs = rules[0]
         until(lambda: found.may(verbs[0], group, resource), f"the rights of {name} are known")
         return found
+
+    def deny(self, name: str, why: str, code: int | None = 403) -> None:
+        self._webhook = Webhook(self._server.certificate)
+        self._webhook.denied[name], self._webhook.code = why, code
+        authority = base64.b64encode(Path(self._server.authority).read_bytes())
+        self._server.make(WEBHOOKS, self._webhook.configuration(authority))
+        # The server learns of it by a watch of its own; the status is no webhook's affair.
+        probe = [("add", "/metadata/labels/probe", "x")]
+        until(lambda: not self.patch(name, *probe).ok, "the webhook is asked")
+
+    def close(self) -> None:
+        if self._webhook is not None:
+            assert self._server.ask("DELETE", f"{WEBHOOKS}/{WEBHOOK}").ok
+            self._webhook.close()
+        answer = self.ask("DELETE", BASE, labelSelector=f"mark in ({self.mark},none)")
+        assert answer.ok, answer.text
 
     def ended(self, account: Subject) -> Subject:
         assert isinstance(account, RealSubject)

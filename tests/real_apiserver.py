@@ -21,6 +21,17 @@ TOKEN = "for-this-test-only"
 ISSUER = "https://localhost"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
+AUDIT = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived", "ResponseStarted"],
+    "rules": [
+        {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
+        {"level": "None"},
+    ],
+}
+"""Requests of service accounts are written down, without their bodies."""
+
 
 class RealApiServer:
     """Both processes, with the CRD of VirtualMachines and RBAC; `close` ends them.
@@ -28,6 +39,7 @@ class RealApiServer:
     Attributes:
         url: of the API server.
         authority: file with the certificate to trust.
+        certificate: signed by it, for loopback.
         signing_key: file with the key that tokens of service accounts are signed with.
     """
 
@@ -35,12 +47,15 @@ class RealApiServer:
         self._assets, self._directory = assets, directory
         self._certificates = make_certificates(directory)
         self.authority = str(self._certificates.authority.cert)
+        self.certificate = self._certificates.good
         self.signing_key = self._certificates.authority.key
         etcd_port, self._peer_port, self._port = (_free_port() for _ in range(3))
         self.url = f"https://127.0.0.1:{self._port}"
         self._etcd_url = f"http://127.0.0.1:{etcd_port}"
         self._tokens = directory / "tokens.csv"
         self._tokens.write_text(f'{TOKEN},admin,admin,"system:masters"\n')
+        self._policy = directory / "audit-policy.json"
+        self._policy.write_text(json.dumps(AUDIT))
         self._log = (directory / "servers.log").open("wb")
         self._etcd = self._start_etcd()
         self._server = self._start_server()
@@ -68,9 +83,9 @@ class RealApiServer:
         )
         assert answer.status_code == 200, answer.text
 
-    def ask(self, method: str, path: str, body: object = None) -> requests.Response:
-        """As the administrator."""
-        headers = {"Authorization": f"Bearer {TOKEN}"}
+    def ask(self, method: str, path: str, body: object = None, *, token: str = TOKEN) -> requests.Response:
+        """As the administrator, or whose token it is."""
+        headers = {"Authorization": f"Bearer {token}"}
         return requests.request(
             method, self.url + path, json=body, headers=headers, verify=self.authority, timeout=30
         )
@@ -99,6 +114,31 @@ class RealApiServer:
         }
         Path(path).write_text(json.dumps(text))
         return path
+
+    def kubectl(self, *arguments: str, text: str = "") -> str:
+        """What `kubectl` prints, as the administrator; the folder has it beside the servers."""
+        config = self.kubeconfig(str(self._directory / "kubeconfig"))
+        done = subprocess.run(
+            [self._assets / "kubectl", f"--kubeconfig={config}", *arguments],
+            input=text,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def account_token(self, namespace: str, name: str) -> str:
+        """A token of a service account, by `TokenRequest`."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        return str(self.make(path, {"spec": {}})["status"]["token"])
+
+    def requests_of(self, user: str) -> list[dict[str, Any]]:
+        """What the audit log tells of an account's requests; those that are answered."""
+        lines = (self._directory / "audit.log").read_text().splitlines()
+        found = [json.loads(line) for line in lines if f'"{user}"' in line]
+        return [each for each in found if each["user"]["username"] == user]
 
     def close(self) -> None:
         for process in (self._server, self._etcd):
@@ -134,6 +174,8 @@ class RealApiServer:
             "--authorization-mode=RBAC",
             "--service-cluster-ip-range=10.0.0.0/24",
             "--disable-admission-plugins=ServiceAccount",
+            f"--audit-policy-file={self._policy}",
+            f"--audit-log-path={self._directory / 'audit.log'}",
             f"--service-account-issuer={ISSUER}",
             f"--service-account-key-file={self.signing_key}",
             f"--service-account-signing-key-file={self.signing_key}",

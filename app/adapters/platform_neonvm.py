@@ -39,8 +39,11 @@ READ_AT_ONCE = 50
 TOLD_FAILURES = 3
 """Tries in a row to begin a watch, after which its failure is told."""
 
-_WEBHOOK = "admission webhook"
-"""What the API server's message begins with when a webhook, not a missing right, refused a change."""
+_DENIALS = ("denied the request", "denied request")
+"""What the message says when a webhook or an admission policy, not a missing right, refused a change.
+
+The code beside it is whatever the webhook has chosen: 400 if it has chosen none, and it may be a 404.
+"""
 
 _BASE = f"/apis/{GROUP}/{VERSION}"
 
@@ -180,12 +183,12 @@ class NeonvmPlatform:
 
     def _explain(self, vm: VirtualMachine, err: PeerRefused, rest_s: float) -> PeerRefused:
         """What a refusal means; a conflict is read again, never overwritten."""
+        if any(denial in err.problem for denial in _DENIALS):
+            return PeerRefused(self._api.peer, err.problem, code=422)
         if err.code == 404:
             gone = {"namespace": vm.namespace, "name": vm.name, "uid": vm.uid}
             self._tell(WatchEvent(Kind.DELETED, {"metadata": gone}))
             return PeerRefused(self._api.peer, f"{vm.key} is gone", code=404)
-        if err.code == 403 and _WEBHOOK in err.problem:
-            return PeerRefused(self._api.peer, err.problem, code=422)
         if err.code == 403:
             right = needed(("get", "patch"), Right("get", GROUP, PLURAL, vm.namespace))
             return PeerRefused(self._api.peer, f"{err.problem} ({right})", code=403)

@@ -80,7 +80,9 @@ def kube(request: pytest.FixtureRequest) -> Iterator[Subject]:
     """An API server."""
     mark = uuid.uuid4().hex[:8]
     if request.param == "real":
-        yield RealSubject(request.getfixturevalue("real_apiserver"), mark)
+        real = RealSubject(request.getfixturevalue("real_apiserver"), mark)
+        yield real
+        real.close()
         return
     server = KubeServer()
     yield DoubleSubject(server, mark)

@@ -103,3 +103,18 @@ def test_our_client_takes_the_new_token_when_the_old_one_has_ended(
         assert api.call("GET", EVERYWHERE, timeout_s=30)["kind"] == "VirtualMachineList"
     finally:
         api.close()
+
+
+@pytest.mark.parametrize(("told", "code", "reason"), [(403, 403, "Forbidden"), (None, 400, None)])
+def test_what_a_webhook_denies_says_so_and_has_its_code(
+    kube: Subject, told: int | None, code: int, reason: str | None
+) -> None:
+    name = kube.name("a")
+    before = kube.create(name)
+    kube.deny(name, "not now", told)
+    answer = kube.patch(name, ("replace", CPU, 2))
+    status = answer.json()
+    assert (answer.status_code, status["code"], status.get("reason")) == (code, code, reason)
+    assert status["message"].startswith("admission webhook ")
+    assert status["message"].endswith(" denied the request: not now")
+    assert kube.get(name)["spec"] == before["spec"]

@@ -82,10 +82,10 @@ class ApiError(Exception):
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
             "code": self.code,
         }
-        return {**found, "details": self.details} if self.details is not None else found
+        told = {"reason": self.reason, "details": self.details}
+        return {**found, **{name: value for name, value in told.items() if value}}
 
 
 def not_found(resource: str, name: str) -> ApiError:
@@ -124,6 +124,12 @@ def invalid(resource: str, name: str, causes: list[Json]) -> ApiError:
     said = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
     details = {**_details(found, name, found.kind), "causes": causes}
     return ApiError(422, "Invalid", f'{kind} "{name}" is invalid: {said}', details)
+
+
+def denial(webhook: str, why: str, code: int | None = 403) -> ApiError:
+    """What a validating webhook refuses; one that tells no code is taken for a 400 without a reason."""
+    said = f'admission webhook "{webhook}" denied the request: {why}'
+    return ApiError(400, "", said) if code is None else ApiError(code, "Forbidden", said)
 
 
 def _about(code: int, reason: str, resource: str, name: str, said: str) -> ApiError:

@@ -210,9 +210,10 @@ class _Handler(BaseHTTPRequestHandler):
         if verb == "patch" and kind != "application/json-patch+json":
             raise ApiError(415, "UnsupportedMediaType", "the body is no JSON Patch")
         value = json.loads(body)
+        if verb != "patch":
+            value["metadata"].setdefault("namespace", key[1])
         match verb:
             case "create":
-                value["metadata"].setdefault("namespace", key[1])
                 self._answer(201, double.store.create(resource, value, manager))
             case "update":
                 code = 200 if key in double.store.objects else 201

@@ -13,8 +13,12 @@ from app.core.model import ScalingConfig
 from app.errors import InvalidInput
 from app.protocols.quantity import parse_bytes, parse_milli_cpu
 from app.protocols.virtual_machine import Selection
+from tests.fakes.kube_resources import denial
 from tests.fakes.kube_server import KubeServer
 from tests.fakes.kube_store import ApiError, Json
+
+WEBHOOK = "vvirtualmachine.kb.io"
+"""NeonVM's own, which checks that `use` is within bounds."""
 
 VMS = "virtualmachines"
 ENABLED = "autoscaling.neon.tech/enabled"
@@ -52,6 +56,7 @@ class NeonvmCluster:
     Attributes:
         is_applying: whether the controller follows the spec.
         refusals: names of VMs whose patches the webhook refuses.
+        refusal_code: what it says beside; None: no code of its own.
         held: names of VMs that stay as they are, whatever their spec says.
         without_memory: names of VMs that are given CPUs only.
     """
@@ -62,6 +67,7 @@ class NeonvmCluster:
         self.store.validate = self._validate
         self.is_applying = True
         self.refusals: set[str] = set()
+        self.refusal_code: int | None = 403
         self.held: set[str] = set()
         self.without_memory: set[str] = set()
         for name in names:
@@ -103,11 +109,9 @@ class NeonvmCluster:
         use, low, high = (parse_milli_cpu(guest["cpus"][each]) for each in ("use", "min", "max"))
         slots = guest["memorySlots"]
         if not low <= use <= high or not slots["min"] <= slots["use"] <= slots["max"]:
-            raise ApiError(
-                422, "Invalid", f'VirtualMachine "{name}" is invalid: .spec.guest: use is out of range'
-            )
+            raise denial(WEBHOOK, ".spec.guest: use is out of range")
         if name in self.refusals:
-            raise ApiError(403, "Forbidden", 'admission webhook "vm.neon.tech" denied the request: not now')
+            raise denial(WEBHOOK, "not now", self.refusal_code)
 
     def _control(self) -> None:
         while not self.server.is_closing:

@@ -292,7 +292,11 @@ def test_a_right_to_list_that_is_missing_is_named(cluster: NeonvmCluster, tmp_pa
         platform.close()
 
 
-def test_what_a_webhook_says_is_shown(cluster: NeonvmCluster, platform: NeonvmPlatform) -> None:
+@pytest.mark.parametrize("code", [None, 403, 404, 409, 422])
+def test_what_a_webhook_says_is_shown_whatever_its_code(
+    cluster: NeonvmCluster, platform: NeonvmPlatform, code: int | None
+) -> None:
+    cluster.refusal_code = code
     vm = Followed(platform).vms[key("a")]
     cluster.refusals.add("a")
     with pytest.raises(PeerRefused, match="denied the request: not now") as caught:
