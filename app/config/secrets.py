@@ -28,7 +28,11 @@ _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----(.*?)-----END", re
 
 def known_secrets(settings: Settings, environ: Mapping[str, str]) -> set[str]:
     """All secrets that can be read now; files that can't be read hold none that we could tell."""
-    found = set(_of_section(settings))
+    found: set[str] = set()
+    for name in type(settings).model_fields:
+        # Where values come from: paths with words such as `tokenFile`, none of them secret.
+        if name != "sources":
+            found |= set(_of_value(name, getattr(settings, name)))
     for name, value in environ.items():
         if _SECRET_NAME.search(name.upper()):
             found.add(value)
