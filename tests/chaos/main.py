@@ -244,6 +244,7 @@ def gather(place: Place, notebook: Notebook, course: _Course) -> Evidence:
     options = place.options
     fleet, scheduler = list(read_lines(place.fleet_journal)), list(read_lines(place.scheduler_journal))
     effects, polls = read_fleet(fleet, course.vms)
+    stats = list(read_lines(place.stats_journal))
     notes = notebook.all()
     spans = [note for note in notes if isinstance(note, Span)]
     return Evidence(
@@ -260,8 +261,12 @@ def gather(place: Place, notebook: Notebook, course: _Course) -> Evidence:
         outages=tuple(span for span in spans if span.why == "Redis was down"),
         gauges=tuple(note for note in notes if isinstance(note, Gauge)),
         pushed=tuple(note for note in notes if isinstance(note, Pushed)),
-        stats=tuple(read_stats(read_lines(place.stats_journal))),
+        stats=tuple(read_stats(stats)),
         counters=tuple(note for note in notes if isinstance(note, Counters)),
         still_queued=course.queued,
-        gaps=tuple(missing_lines("fleet", fleet) + missing_lines("scheduler", scheduler)),
+        gaps=(
+            *missing_lines("fleet", fleet),
+            *missing_lines("scheduler", scheduler),
+            *missing_lines("stats", stats, of="agent_id"),
+        ),
     )

@@ -23,15 +23,20 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
                     yield json.loads(raw)
 
 
-def missing_lines(name: str, lines: Iterable[Line]) -> list[str]:
-    """Where a journal's numbers leave some out; a process that was started again begins at 1."""
+def missing_lines(name: str, lines: Iterable[Line], *, of: str | None = None) -> list[str]:
+    """Where a journal's numbers leave some out; a process that was started again begins at 1.
+
+    Args:
+        of: what tells apart the processes that share the journal.
+    """
     gaps = []
-    before = 0
+    last: dict[str, int] = {}
     for line in lines:
-        number = int(line["n"])
+        number, writer = int(line["n"]), "" if of is None else f" of {line[of]}"
+        before = last.get(writer, 0)
         if number not in (before + 1, 1):
-            gaps.append(f"{name}: lines {before + 1} to {number - 1} are missing")
-        before = number
+            gaps.append(f"{name}: lines {before + 1} to {number - 1}{writer} are missing")
+        last[writer] = number
     return gaps
 
 

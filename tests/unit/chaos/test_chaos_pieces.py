@@ -39,6 +39,10 @@ def test_numbers_that_are_left_out_are_noticed_and_a_new_beginning_is_none() -> 
     assert missing_lines("x", [{"n": 1}, {"n": 2}, {"n": 1}, {"n": 2}]) == []
     assert missing_lines("x", [{"n": 1}, {"n": 4}]) == ["x: lines 2 to 3 are missing"]
     assert missing_lines("x", [{"n": 7}]) == ["x: lines 1 to 6 are missing"]
+    shared = [{"n": 1, "agent": "a"}, {"n": 1, "agent": "b"}, {"n": 2, "agent": "a"}]
+    assert missing_lines("x", shared, of="agent") == []
+    torn = [*shared, {"n": 3, "agent": "b"}]
+    assert missing_lines("x", torn, of="agent") == ["x: lines 2 to 2 of b are missing"]
 
 
 def test_the_fleets_lines_become_effects_and_polls() -> None:
