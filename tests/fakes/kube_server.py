@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from tests.fakes.kube_discovery import discover
 from tests.fakes.kube_reading import Pages, Watch, too_old
 from tests.fakes.kube_resources import ApiError, Json, resource_of
 from tests.fakes.kube_rights import REVIEWS, Account, Request, answer, asked_by, refuse
@@ -40,6 +41,7 @@ class Faults:
         denied: (verb, resource) that are answered 403.
         is_deaf: watches stay open and say nothing more.
         page_limit: most objects in a page, whatever was asked for.
+        absent: resources that discovery does not tell of.
         expire_pages: how many times a `continue` token is answered 410.
         bookmark_s: how often a quiet watch is sent a bookmark.
     """
@@ -47,6 +49,7 @@ class Faults:
     answers: list[tuple[int, int | None]] = field(default_factory=list)
     token: str | None = None
     denied: set[tuple[str, str]] = field(default_factory=set)
+    absent: set[str] = field(default_factory=set)
     is_deaf: bool = False
     page_limit: int = 10_000
     expire_pages: int = 0
@@ -178,6 +181,9 @@ class _Handler(BaseHTTPRequestHandler):
         double = self.server_double
         parts = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        if (told := discover(parts.path, double.faults.absent)) is not None:
+            self._answer(200, told)
+            return
         group, namespace, resource, name, sub = _parse(parts.path)
         if verb == "get" and not name:
             verb = "watch" if query.get("watch") else "list"
