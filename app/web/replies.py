@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -12,6 +13,8 @@ from app.protocols.printable import printable
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+logger = logging.getLogger(__name__)
 
 MAX_TEXT = 2_000
 """Characters of an error's text."""
@@ -45,6 +48,20 @@ class Reply:
             headers.append(("Connection", "close"))
         start_response(f"{self.status.value} {self.status.phrase}", headers)
         return [self.body]
+
+
+def respond(
+    route: Callable[[WSGIEnvironment], Reply], environ: WSGIEnvironment, start_response: StartResponse
+) -> Iterable[bytes]:
+    """Answer one request; what `route` raises is a bug of ours, and a 500, but OSError: the peer has gone."""
+    try:
+        reply = route(environ)
+    except OSError:
+        raise
+    except Exception:
+        logger.exception("request failed: a bug")
+        reply = text_reply(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; the log has more")
+    return reply.send(start_response)
 
 
 def text_reply(status: HTTPStatus, text: str) -> Reply:

@@ -9,7 +9,6 @@ GET /readyz    200 once the platform's VMs are known and while it answers, 503 e
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -31,12 +30,10 @@ from app.services.metrics_page import MetricsPage
 from app.services.node_scheduler import NodeScheduler
 from app.web.metrics import metrics_reply
 from app.web.ready import pulse_reply, ready_reply
-from app.web.replies import Reply, json_reply, read_body, text_reply
+from app.web.replies import Reply, json_reply, read_body, respond, text_reply
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
-
-logger = logging.getLogger(__name__)
 
 TOKEN_HEADER = "HTTP_X_VMSCALER_TOKEN"  # noqa: S105 - a header's name
 """`X-Vmscaler-Token`, the fencing token of the agent, a decimal number; foreign agents send none."""
@@ -83,14 +80,7 @@ class SchedulerApplication:
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
-        try:
-            reply = self._route(environ)
-        except OSError:
-            raise  # The peer has gone in the middle of its body.
-        except Exception:
-            logger.exception("request failed: a bug")
-            reply = text_reply(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; the log has more")
-        return reply.send(start_response)
+        return respond(self._route, environ, start_response)
 
     def _route(self, environ: WSGIEnvironment) -> Reply:
         method, path = environ["REQUEST_METHOD"], environ.get("PATH_INFO") or "/"
@@ -99,16 +89,16 @@ class SchedulerApplication:
                 return self._permit(environ)
             case "GET", "/":
                 return json_reply(self._scheduler.dump())
-            case "GET", "/healthz":
+            case "GET" | "HEAD", "/healthz":
                 return pulse_reply(self._scheduler.pulse, {"vms": self._scheduler.vm_count})
-            case "GET", "/readyz":
+            case "GET" | "HEAD", "/readyz":
                 return ready_reply(self._reasons())
             case _, "/metrics" if self._metrics is not None:
                 if method == "GET":
                     return metrics_reply(self._metrics)
                 return Reply(HTTPStatus.METHOD_NOT_ALLOWED, b"method not allowed", allow="GET")
             case _, "/" | "/healthz" | "/readyz":
-                allow = "GET, POST" if path == "/" else "GET"
+                allow = "GET, POST" if path == "/" else "GET, HEAD"
                 return Reply(HTTPStatus.METHOD_NOT_ALLOWED, b"method not allowed", allow=allow)
             case _:
                 return text_reply(HTTPStatus.NOT_FOUND, "no such page; permits are asked for with POST /")

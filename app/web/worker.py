@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from app.web.replies import Reply, text_reply
+from app.web.replies import Reply, respond, text_reply
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
-
-logger = logging.getLogger(__name__)
 
 Handler = Callable[["WSGIEnvironment"], Reply]
 """Answers one request; an error that leaves it is a bug."""
@@ -30,14 +27,7 @@ class WorkerApplication:
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
-        try:
-            reply = self._route(environ)
-        except OSError:
-            raise  # The peer has gone in the middle of its body.
-        except Exception:
-            logger.exception("request failed: a bug")
-            reply = text_reply(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; the log has more")
-        return reply.send(start_response)
+        return respond(self._route, environ, start_response)
 
     def _route(self, environ: WSGIEnvironment) -> Reply:
         page = self._pages.get(environ.get("PATH_INFO") or "/")

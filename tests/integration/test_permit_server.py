@@ -168,7 +168,7 @@ def test_wrong_methods_and_paths_are_told() -> None:
         posted = requests.post(url + "/healthz", timeout=60)
         lost = requests.get(url + "/nowhere", timeout=60)
     assert (put.status_code, put.headers["Allow"]) == (405, "GET, POST")
-    assert (posted.status_code, posted.headers["Allow"]) == (405, "GET")
+    assert (posted.status_code, posted.headers["Allow"]) == (405, "GET, HEAD")
     assert lost.status_code == 404
 
 
@@ -178,6 +178,10 @@ def test_its_state_and_health_are_shown() -> None:
         dump = requests.get(f"http://127.0.0.1:{port}/", timeout=60)
         health = requests.get(f"http://127.0.0.1:{port}/healthz", timeout=60)
         ready = requests.get(f"http://127.0.0.1:{port}/readyz", timeout=60)
+        heads = [
+            requests.head(f"http://127.0.0.1:{port}/{page}z", timeout=60) for page in ("health", "ready")
+        ]
+    assert [(head.status_code, head.content) for head in heads] == [(200, b"")] * 2
     assert dump.headers["Content-Type"] == "application/json"
     assert dump.json()["nodes"][0]["reserved"] == {"milliCpu": 2000, "bytes": 2 * GIB}
     assert (health.status_code, health.json()["status"]) == (200, "ok")
