@@ -12,13 +12,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.adapters.embedded_redis import start_embedded
+from app.adapters.embedded_redis import EmbeddedRedis, start_embedded
 from app.adapters.port_reservation import ReservedPort
 from app.bootstrap.stores import Stores
-from app.config import load_settings
+from app.config import Settings, load_settings
 
 WARM_UP_S = 25.0
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -35,23 +37,36 @@ class FleetPlan:
     mix: str
 
 
-def measure_fleet(plan: FleetPlan) -> None:
-    """Start everything, let it settle, measure, print, stop."""
+@dataclass(frozen=True)
+class RunningFleet:
+    """Processes by name, Redis, and the configuration that they all have."""
+
+    config: Path
+    redis: EmbeddedRedis
+    children: dict[str, subprocess.Popen[bytes]]
+
+    @property
+    def settings(self) -> Settings:
+        return load_settings(str(self.config), {})
+
+
+@contextmanager
+def running_fleet(plan: FleetPlan, **sections: object) -> Iterator[RunningFleet]:
+    """Start all processes; end them all behind it.
+
+    Args:
+        sections: of the configuration, beside those that every fleet here has.
+    """
     with tempfile.TemporaryDirectory(prefix="vmscaler-bench-") as name:
         directory = Path(name)
-        redis = start_embedded(directory / "redis")
-        port = ReservedPort()
-        environment = {
-            **os.environ,
-            "CONFIG_PATH": str(write_config(plan, directory, redis.url, port.number)),
-        }
+        redis, port = start_embedded(directory / "redis"), ReservedPort()
+        config = write_config(plan, directory, redis.url, port.number, **sections)
+        environment = {**os.environ, "CONFIG_PATH": str(config)}
         children: dict[str, subprocess.Popen[bytes]] = {}
         try:
             for child, argv in commands_of(plan, port.number).items():
                 children[child] = start_child(child, argv, environment, directory)
-            pids = {child: process.pid for child, process in children.items()}
-            pids["redis"] = redis.process.pid
-            _report(plan, pids, environment)
+            yield RunningFleet(config, redis, children)
         finally:
             for process in children.values():
                 process.send_signal(signal.SIGTERM)
@@ -64,7 +79,17 @@ def measure_fleet(plan: FleetPlan) -> None:
             port.close()
 
 
-def write_config(plan: FleetPlan, directory: Path, redis_url: str, control_port: int) -> Path:
+def measure_fleet(plan: FleetPlan) -> None:
+    """Start everything, let it settle, measure, print, stop."""
+    with running_fleet(plan) as fleet:
+        pids = {child: process.pid for child, process in fleet.children.items()}
+        pids["redis"] = fleet.redis.process.pid
+        _report(plan, pids, Stores(fleet.settings))
+
+
+def write_config(
+    plan: FleetPlan, directory: Path, redis_url: str, control_port: int, **sections: object
+) -> Path:
     node = {"cpu": 500, "memory": "4Ti"}
     config = {
         "metrics": {"secondsBetweenRequests": plan.period_s},
@@ -75,6 +100,7 @@ def write_config(plan: FleetPlan, directory: Path, redis_url: str, control_port:
             "nodes": [{"name": f"sim-node-{number}", **node} for number in (1, 2)],
         },
         "web": {"port": 0},
+        **sections,
     }
     path = directory / "config.json"
     path.write_text(json.dumps(config))
@@ -101,8 +127,7 @@ def start_child(
         return subprocess.Popen(argv, env=environment, cwd=directory, stdout=log, stderr=log)
 
 
-def _report(plan: FleetPlan, pids: dict[str, int], environment: dict[str, str]) -> None:
-    stores = Stores(load_settings(environment["CONFIG_PATH"], environment))
+def _report(plan: FleetPlan, pids: dict[str, int], stores: Stores) -> None:
     time.sleep(WARM_UP_S)
     polls, scalings, cpu, begun = *counters_of(stores), cpu_s(pids), time.monotonic()
     time.sleep(plan.seconds)

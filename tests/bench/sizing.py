@@ -7,22 +7,15 @@ The figures of docs/sizing.md come from here.
 from __future__ import annotations
 
 import argparse
-import os
-import signal
-import subprocess
-import tempfile
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import redis
 
-from app.adapters.embedded_redis import EmbeddedRedis, start_embedded
-from app.adapters.port_reservation import ReservedPort
+from app.adapters.embedded_redis import EmbeddedRedis
 from app.bootstrap.stores import Stores
-from app.config import load_settings
-from tests.bench.fleet import FleetPlan, commands_of, counters_of, cpu_s, rss_mib, start_child, write_config
+from tests.bench.fleet import FleetPlan, counters_of, cpu_s, rss_mib, running_fleet
 
 WARM_UP_S = 40.0
 
@@ -54,27 +47,8 @@ class Cost:
 
 def measure(plan: FleetPlan) -> Cost:
     """Run one fleet."""
-    with tempfile.TemporaryDirectory(prefix="vmscaler-sizing-") as name:
-        directory = Path(name)
-        server = start_embedded(directory / "redis")
-        port = ReservedPort()
-        config = write_config(plan, directory, server.url, port.number)
-        environment = {**os.environ, "CONFIG_PATH": str(config)}
-        children: dict[str, subprocess.Popen[bytes]] = {}
-        try:
-            for child, argv in commands_of(plan, port.number).items():
-                children[child] = start_child(child, argv, environment, directory)
-            return _measured(plan, children["worker1"].pid, server, Stores(load_settings(str(config), {})))
-        finally:
-            for process in children.values():
-                process.send_signal(signal.SIGTERM)
-            for process in children.values():
-                try:
-                    process.wait(20)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-            server.stop()
-            port.close()
+    with running_fleet(plan) as fleet:
+        return _measured(plan, fleet.children["worker1"].pid, fleet.redis, Stores(fleet.settings))
 
 
 def _measured(plan: FleetPlan, worker: int, server: EmbeddedRedis, stores: Stores) -> Cost:

@@ -7,23 +7,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-from app.adapters.embedded_redis import start_embedded
-from app.adapters.port_reservation import ReservedPort
 from app.bootstrap.owning import build_draining
 from app.bootstrap.stores import Stores
-from app.config import Settings, load_settings
+from app.config import Settings
 from app.ports.vm import VmKey
 from app.services.instructing import Author
-from tests.bench.fleet import FleetPlan, commands_of, start_child, write_config
+from tests.bench.fleet import FleetPlan, running_fleet
 
 PATIENCE_S = 120.0
 LOOK_EVERY_S = 0.05
@@ -130,29 +125,9 @@ class Story:
 
 def measure_take_over(plan: FleetPlan, ownership: dict[str, object]) -> None:
     """Start everything, tell the story, stop."""
-    with tempfile.TemporaryDirectory(prefix="vmscaler-bench-") as name:
-        directory = Path(name)
-        redis = start_embedded(directory / "redis")
-        port = ReservedPort()
-        path = write_config(plan, directory, redis.url, port.number)
-        path.write_text(json.dumps({**json.loads(path.read_text()), "ownership": ownership}))
-        environment = {**os.environ, "CONFIG_PATH": str(path)}
-        children: dict[str, subprocess.Popen[bytes]] = {}
-        try:
-            for child, argv in commands_of(plan, port.number).items():
-                children[child] = start_child(child, argv, environment, directory)
-            print(f"{plan.vms} VMs, 3 workers, a poll each {plan.period_s:g} s, {ownership}")
-            Story(load_settings(str(path), environment), children).tell(plan.vms)
-        finally:
-            for process in children.values():
-                process.send_signal(signal.SIGTERM)
-            for process in children.values():
-                try:
-                    process.wait(20)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-            redis.stop()
-            port.close()
+    with running_fleet(plan, ownership=ownership) as fleet:
+        print(f"{plan.vms} VMs, 3 workers, a poll each {plan.period_s:g} s, {ownership}")
+        Story(fleet.settings, fleet.children).tell(plan.vms)
 
 
 def main() -> None:
