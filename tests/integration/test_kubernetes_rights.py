@@ -17,12 +17,16 @@ from kubernetes.config import incluster_config
 from app.adapters.clock import SystemClock
 from app.adapters.kubernetes_api import ApiServer
 from app.adapters.kubernetes_lease_objects import KubernetesLeaseObjects
+from app.adapters.kubernetes_probe import KubernetesLook
+from app.bootstrap import leases
+from app.bootstrap.cluster_rights import needed_rights, useful_rights
 from app.bootstrap.kubernetes import build_neonvm, build_pod_watch, build_vm_events
 from app.core.resources import resources
 from app.errors import PeerRefused
 from app.ports.store import BucketName, FencingToken
 from app.ports.vm import VmKey
 from app.protocols.bucket_lease import BucketLease, new_lease, with_lease
+from app.protocols.kubernetes_rights import Right
 from tests.fakes.certificates import Certificates, make_certificates
 from tests.fakes.kube_rights import Request
 from tests.fakes.kube_server import KubeServer
@@ -42,6 +46,9 @@ DRIVEN = {
     "app/adapters/platform_neonvm.py",
 }
 """Modules that send requests, all of which this test makes them send."""
+
+OPEN_TO_ALL = {"app/adapters/kubernetes_probe.py"}
+"""What it asks every account of a cluster may ask: version, discovery, reviews of its own rights."""
 
 
 class Pod:
@@ -154,6 +161,21 @@ def test_leases_in_the_cluster_take_the_rights_of_their_component_and_no_other(
     assert pod.account.used == pod.account.granted
 
 
+@pytest.mark.parametrize("overlay", [*OVERLAYS, "free-with-all"])
+def test_doctor_asks_for_the_rights_that_the_manifests_give(
+    overlay: str, start_pod: Callable[[str], Pod], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "namespace").write_text("vmscaler")
+    monkeypatch.setattr(leases, "POD_NAMESPACE", tmp_path / "namespace")
+    pod = start_pod(overlay)
+    rights = [*needed_rights(pod.settings), *useful_rights(pod.settings)]
+    asked = {(right.namespace or "*", right.group, right.resource, right.verb) for right in rights}
+    assert asked == pod.account.granted
+    look = KubernetesLook(ApiServer())
+    assert all(look.is_allowed(right) for right in rights)
+    assert not look.is_allowed(Right("delete", "vm.neon.tech", VMS))
+
+
 def test_a_right_that_the_manifests_do_not_give_is_missed_at_once(start_pod: Callable[[str], Pod]) -> None:
     pod = start_pod("free")
     pod.account.granted.remove(("*", "vm.neon.tech", VMS, "patch"))
@@ -192,4 +214,4 @@ def test_whatever_sends_requests_to_an_api_server_is_driven_here() -> None:
         for path in (ROOT / "app").rglob("*.py")
         if pattern.search(path.read_text())
     }
-    assert sending == DRIVEN
+    assert sending == DRIVEN | OPEN_TO_ALL
