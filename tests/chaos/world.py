@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from math import inf
+from pathlib import Path
 
 from app.adapters.embedded_redis import is_answering
 from app.adapters.processes import GuardedLauncher, GuardedProcess
@@ -47,6 +48,7 @@ class Child:
         self._start_at = 0.0
         self._term_until = inf
         self._ending = ""
+        self._was_deaf = False
         self.is_kept = True
         self.restarts = 0
         self.crashes: list[str] = []
@@ -84,6 +86,7 @@ class Child:
     def terminate(self) -> None:
         if self._process is not None:
             self._ending, self._term_until = "terminated", time.monotonic() + TERM_GRACE_S
+            self._was_deaf = not _catches(self._process.pid, signal.SIGTERM)
             self._process.terminate()
 
     def signal(self, number: int) -> None:
@@ -105,11 +108,25 @@ class Child:
 
     def _note_end(self, end: str) -> None:
         ending = self._ending or "crashed"
-        if ending == "crashed" or (ending == "terminated" and end != "exit status 0"):
+        # One that has only just been started may be told to end before it can listen.
+        is_told = ending == "killed" or (
+            ending == "terminated" and (end == "exit status 0" or self._was_deaf)
+        )
+        if not is_told:
             self.crashes.append(end)
         now = time.monotonic()
         self._notebook.add(Life(self.name, self._began, now, ending))
         self._process, self._start_at = None, now + self._restart_after_s
+
+
+def _catches(pid: int, number: signal.Signals) -> bool:
+    """Whether a process handles a signal, as the kernel has it."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
+    mask = int(status.partition("SigCgt:")[2].split()[0], 16)
+    return bool(mask >> (number - 1) & 1)
 
 
 class World:
