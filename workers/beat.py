@@ -87,7 +87,8 @@ class AnnouncingScheduler(RedBeatScheduler):  # type: ignore[misc]
         }
 
         def told() -> dict[str, object]:
-            return facts | {"address": self.health.address, "problems": self.health.problems}
+            told = {"address": self.health.address, "problems": self.health.problems}
+            return facts | told | {"clock_ms": int(time.time() * 1000)}
 
         self._announcement = Announcement(Stores(settings).agents, agent_id, told)
         self._announced = float("-inf")

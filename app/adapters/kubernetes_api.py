@@ -47,6 +47,9 @@ class ApiServer:
         kubeconfig: a file; None: in-cluster configuration where there is one, else the default kubeconfig.
         context: of the kubeconfig; None: its current one.
         monotonic: seconds, for pauses.
+
+    Attributes:
+        date: the Date header of the last answer to `call`.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class ApiServer:
         self._loaded_at = 0.0
         self._ask_again_at = 0.0
         self.requests = 0
+        self.date: str | None = None
 
     def call(
         self,
@@ -103,6 +107,7 @@ class ApiServer:
         timeout_s = max(deadline - self._monotonic(), 0.01)
         with self._open(request, timeout_s) as response:
             content = self._read(response, deadline)
+            self.date = response.headers.get("Date")
             self._judge(response, content)
             return content, response.status
 

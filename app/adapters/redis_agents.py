@@ -78,5 +78,6 @@ class RedisAgents:
 
 def _record(agent_id: str, stored: bytes, now: int, number: bytes | int) -> AgentRecord:
     seen_ms, _, facts = stored.partition(b" ")
-    age_ms = max(now - int(seen_ms), 0) if seen_ms.isdigit() else 0
-    return AgentRecord(agent_id, facts, age_ms, int(float(number)))
+    seen = int(seen_ms) if seen_ms.isdigit() else None
+    age_ms = 0 if seen is None else max(now - seen, 0)
+    return AgentRecord(agent_id, facts, age_ms, int(float(number)), seen)

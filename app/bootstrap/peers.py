@@ -27,7 +27,7 @@ def build_scheduler_client(settings: Settings, sender: Sender) -> SchedulerHttp:
     )
 
 
-def build_metrics_pages(settings: Settings, sender: Sender) -> MetricsPages:
+def build_metrics_pages(settings: Settings, sender: Sender | None = None) -> MetricsPages:
     """Reads the VMs' metrics pages.
 
     Raises:
@@ -41,7 +41,7 @@ def build_metrics_pages(settings: Settings, sender: Sender) -> MetricsPages:
     )
 
 
-def build_monitor_dialer(settings: Settings, sender: Sender) -> MonitorDialer:
+def build_monitor_dialer(settings: Settings, sender: Sender | None = None) -> MonitorDialer:
     """Connects to the VMs' vm-monitors.
 
     Raises:

@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "config": ("app.cli.config:config_group", "Check and show the configuration."),
     "demo": ("app.cli.demo:demo_command", "Run everything on this machine, with simulated VMs, and watch."),
     "demo-vm": ("app.cli.demo_vm:demo_vm_command", "Run two real VMs and a fleet that scales them."),
+    "doctor": ("app.cli.doctor:doctor_command", "Look at everything around the fleet; say what to mend."),
     "drain": ("app.cli.drain:drain_command", "Let a worker hand over all its buckets and take none."),
     "dump": ("app.cli.dump:dump_command", "Print what all workers know of their VMs, as JSON."),
     "events": ("app.cli.events:events_command", "Print the audit trail of a VM."),

@@ -19,12 +19,14 @@ class AgentRecord:
         facts: JSON bytes with name, address, start time, versions, counters.
         age_ms: since its last heartbeat.
         number: its place in the order of registration; 0 for one that an older version has written.
+        seen_ms: when that heartbeat came, by Redis' clock; None: not told.
     """
 
     agent_id: str
     facts: bytes
     age_ms: int
     number: int = 0
+    seen_ms: int | None = None
 
 
 class AgentRegistry(Protocol):

@@ -380,6 +380,7 @@ class Agent:
             "kind": "worker",
             "identity": self._holder.identity,
             "agent_id": self._holder.agent_id,
+            "clock_ms": self._clock.wall_ms(),
             "address": None if self._endpoint is None else self._endpoint.address,
             "buckets": sorted(self.held_buckets()),
             "vms": len(self.supervisor.runners()),

@@ -41,6 +41,7 @@ class _Facts(BaseModel):
     left_alone: tuple[ShownText, ...] = ()
     unreadable: dict[ShownText, ShownText] = {}
     protocol: _Range | None = None
+    clock_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class AgentRow:
         protocol: lowest and highest version of the informant's protocol that it speaks; None: it doesn't say.
         dump_address: where a worker serves its state dump; None: it does not.
         is_draining: an operator wants it to hand over everything and take nothing.
+        clock_offset_ms: its clock less Redis', as of its last heartbeat; None: it doesn't say.
     """
 
     agent_id: str
@@ -79,6 +81,7 @@ class AgentRow:
     protocol: tuple[int, int] | None = None
     dump_address: str | None = None
     is_draining: bool = False
+    clock_offset_ms: int | None = None
 
 
 def read_agent(record: AgentRecord, draining: Collection[str] = ()) -> AgentRow:
@@ -113,4 +116,9 @@ def read_agent(record: AgentRecord, draining: Collection[str] = ()) -> AgentRow:
         protocol=None if facts.protocol is None else (facts.protocol.min, facts.protocol.max),
         dump_address=facts.dump_address,
         is_draining=record.agent_id in draining,
+        clock_offset_ms=_offset(facts.clock_ms, record.seen_ms),
     )
+
+
+def _offset(clock_ms: int | None, seen_ms: int | None) -> int | None:
+    return None if clock_ms is None or seen_ms is None else clock_ms - seen_ms

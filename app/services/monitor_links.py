@@ -14,7 +14,7 @@ from app.services.runner import Runner
 from app.services.spreading import spread
 from app.services.turnstile import Turnstile
 
-DIALS_AT_ONCE = 16
+DIALS_AT_ONCE = 8
 """Connections that are being made, those not counted whose peer is slow; fewer than polls, which go first."""
 
 

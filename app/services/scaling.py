@@ -32,8 +32,8 @@ TASK_EXPIRES_S = 10.0
 MAX_STEPS = 20
 """Actions of one task; a plan that needs more goes on with the next tick."""
 
-TICKS_AT_ONCE = 32
-"""Mere ticks under way, those not counted that the scheduler leaves waiting; as many as polls."""
+TICKS_AT_ONCE = 16
+"""Mere ticks under way, those not counted that the scheduler leaves waiting; polls go first: more may run."""
 
 RETRY_AFTER_OUTAGE_S = 1.0
 """Pause before a VM whose write or task could not be sent is looked at again."""

@@ -182,6 +182,7 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         if (told := discover(parts.path, double.faults.absent)) is not None:
+            self._check_token()
             self._answer(200, told)
             return
         group, namespace, resource, name, sub = _parse(parts.path)
@@ -230,14 +231,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _refuse_as_told(self, asked: Request) -> None:
         faults = self.server_double.faults
-        if faults.token is not None and self._token() != faults.token:
-            raise _unauthorized()
+        self._check_token()
         if asked.resource != REVIEWS and not self._may(asked):
             raise refuse(asked, self._user())
         if faults.answers:
             code, retry_after = faults.answers.pop(0)
             self._retry_after = retry_after
             raise ApiError(code, "Told", "as the test has said")
+
+    def _check_token(self) -> None:
+        wanted = self.server_double.faults.token
+        if wanted is not None and self._token() != wanted:
+            raise _unauthorized()
 
     def _token(self) -> str:
         scheme, _, token = self.headers.get("Authorization", "").partition(" ")
