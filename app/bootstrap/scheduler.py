@@ -129,7 +129,7 @@ class SchedulerProcess:
             "buckets": [],
             "vms": self._scheduler.vm_count,
             "counters": {"grants": self._scheduler.grants, "refusals": self._scheduler.refusal_count},
-            "problems": [self._scheduler.problem[:200]] if self._scheduler.problem else [],
+            "problems": self._scheduler.problems,
         }
 
 

@@ -19,6 +19,7 @@ from app.core.resources import Resources
 from app.ports.platform import Platform
 from app.ports.runtime import Clock, Signal
 from app.ports.vm import VirtualMachine, VmKey
+from app.protocols.printable import printable
 from app.services.inventory import Inventory
 from app.services.pulse import Pulse
 
@@ -60,6 +61,19 @@ class NodeScheduler:
     def problem(self) -> str:
         """Why nothing new is heard from the platform, as text from a peer; "" while all is well."""
         return self._inventory.problem
+
+    @property
+    def problems(self) -> list[str]:
+        """What an operator should know, a sentence each."""
+        found = [self.problem[:200]] if self.problem else []
+        nodes = {vm.node for vm in list(self._inventory.vms.values())} - self._books.capacities.keys()
+        if nodes:
+            named = printable(min(nodes)) or "no node at all"
+            others = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+            found.append(
+                f"VMs on {named}{others} get no permit: nodeScheduler.nodes does not say what is there"
+            )
+        return found
 
     @property
     def vm_count(self) -> int:

@@ -28,6 +28,15 @@ def test_what_is_known_stays_while_the_platform_is_away() -> None:
     assert isinstance(ask(scheduler, "a", 2000, 2), Grant)
 
 
+def test_nodes_of_which_nobody_told_what_they_have_are_named() -> None:
+    assert node_scheduler(whole(machine("a"))).problems == []
+    scheduler = node_scheduler(whole(machine("a", node="n8"), machine("b", node="n9\x1b[2J")))
+    assert scheduler.problems == [
+        "VMs on n8 and 1 more get no permit: nodeScheduler.nodes does not say what is there"
+    ]
+    assert "\x1b" not in node_scheduler(whole(machine("b", node="n9\x1b[2J"))).problems[0]
+
+
 def test_a_scaled_vm_counts_with_the_larger_of_its_real_size_and_the_one_asked_for() -> None:
     vm = machine("a", use=resources(1000, 3), observed=resources(2000, 1))
     scheduler = node_scheduler(whole(vm), cpu=0, gib=0)
