@@ -45,14 +45,19 @@ def check_template(template: str, names: Mapping[str, Value]) -> None:
     for match in _PLACE.finditer(template):
         if match[1].strip() not in names:
             raise InvalidInput("", f"unknown name in {{{{ }}}}; known are {', '.join(sorted(names))}")
-    # A value that needs escaping, and none at all: both must leave it JSON.
-    hostile = {name: value if isinstance(value, int) else 'a"\n\\' for name, value in names.items()}
-    absent = {name: value if isinstance(value, int) else None for name, value in names.items()}
+    # Values that need escaping, and none at all, which for a number is 0: both must leave it JSON.
+    hostile = {name: 2048 if isinstance(value, int) else 'a"\n\\' for name, value in names.items()}
+    absent = {name: 0 if isinstance(value, int) else None for name, value in names.items()}
     for values in (names, hostile, absent):
         try:
-            json.loads(render(template, values))
+            json.loads(render(template, values), parse_constant=_no_number)
         except (ValueError, RecursionError):
             raise InvalidInput("", "is not JSON once the values are in it") from None
+
+
+def _no_number(text: str) -> None:
+    """NaN and Infinity, which Python's reader takes and JSON does not know."""
+    raise ValueError(text)
 
 
 def sign(secret: str, body: bytes, at_s: int) -> str:

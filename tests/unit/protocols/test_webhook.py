@@ -43,6 +43,8 @@ def test_a_value_is_not_a_template_itself() -> None:
         ('{"a": "{{vm}}"', "not JSON"),
         ("{{text}}", "not JSON"),
         ("[" * 9_000, "not JSON"),
+        ('{"a": {{from_cpu_m}}{{to_cpu_m}}}', "not JSON"),
+        ('{"a": 1{{to_cpu_m}}, "b": NaN}', "not JSON"),
     ],
 )
 def test_a_template_that_cannot_make_json_of_every_event_is_refused(template: str, problem: str) -> None:
