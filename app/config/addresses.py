@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from pydantic import AfterValidator, PlainSerializer, PlainValidator
 
 from app.config.fields import wrong
-from app.config.secret_url import SecretUrl
+from app.config.secret_url import KeyUrl, SecretUrl
 
 REDIS_SCHEMES = ("redis", "rediss", "unix", "sentinel", "sentinels")
 WEB_SCHEMES = ("http", "https")
@@ -49,6 +49,15 @@ def parse_web_url(value: object) -> SecretUrl:
     if url.parts.query:
         raise wrong("must not have a part after ?")
     return url
+
+
+def parse_webhook_url(value: object) -> KeyUrl:
+    """An `http://` or `https://` address that is posted to as it is, so it may have a part after `?`.
+
+    Raises:
+        PydanticCustomError: told without the value.
+    """
+    return KeyUrl(_parse(value, WEB_SCHEMES).reveal(), WEB_SCHEMES)
 
 
 def _parse(value: object, schemes: tuple[str, ...]) -> SecretUrl:
@@ -95,6 +104,7 @@ def _check_port_range(value: str) -> str:
 
 RedisUrl = Annotated[SecretUrl, PlainValidator(parse_redis_url), PlainSerializer(str)]
 HttpUrl = Annotated[SecretUrl, PlainValidator(parse_web_url), PlainSerializer(str)]
+WebhookUrl = Annotated[KeyUrl, PlainValidator(parse_webhook_url), PlainSerializer(str)]
 Host = Annotated[str, AfterValidator(_check_host)]
 """An address or name to listen on."""
 PortRange = Annotated[str, AfterValidator(_check_port_range)]

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from app.config.addresses import WebhookUrl
 from app.config.fields import Seconds, Section, Text, setting, wrong
 from app.config.own_sections import read_secret
 from app.config.sink_sections import FileSinkSettings, HttpSinkSettings, S3SinkSettings
@@ -40,6 +41,7 @@ Template = Annotated[str, Field(min_length=2, max_length=10_000), AfterValidator
 class WebhookSettings(HttpSinkSettings):
     """An address that gets one signed POST for each event."""
 
+    url: WebhookUrl = setting(..., "where events are posted, as it is; only its host is ever shown")
     name: Annotated[Text, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")] = setting(
         ..., "what it is called in counters and logs: small letters, digits, dashes"
     )

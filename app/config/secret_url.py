@@ -82,6 +82,15 @@ class SecretUrl:
         return hash(self._text)
 
 
+class KeyUrl(SecretUrl):
+    """An address that is a key itself, as chat services give them out: only its host is shown."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"{self.parts.scheme}://{self.parts.netloc.rpartition('@')[2]}/{HIDDEN}"
+
+
 def _split(text: str) -> SplitResult:
     if any(character.isspace() or not character.isprintable() for character in text):
         raise ValueError("must not hold spaces or control characters")

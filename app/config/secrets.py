@@ -20,7 +20,7 @@ MAX_FILE_BYTES = 256 * 1024
 """Of a file with secrets; a longer one is none of ours."""
 
 SHORTEST_PATH_SECRET = 16
-"""Characters of a part of a web address' path from which on it may be a secret, as in chat webhooks."""
+"""Characters of a part of a web address' path or query from which on it may be a secret: chat webhooks."""
 
 _SECRET_NAME = re.compile(r"SECRET|PASSWORD|PASSWD|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIAL")
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----(.*?)-----END", re.DOTALL)
@@ -71,7 +71,11 @@ def _of_url(url: SecretUrl) -> Iterator[str]:
             yield text
             yield unquote(text)
     if parts.scheme in ("http", "https"):
-        yield from (part for part in parts.path.split("/") if len(part) >= SHORTEST_PATH_SECRET)
+        values = [pair.partition("=")[2] for pair in parts.query.split("&")]
+        for part in (*parts.path.split("/"), *values):
+            if len(part) >= SHORTEST_PATH_SECRET:
+                yield part
+                yield unquote(part)
 
 
 def _of_address(text: str) -> Iterator[str]:
