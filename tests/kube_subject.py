@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import base64
 import copy
+import itertools
 import json
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,6 +146,26 @@ class Subject:
         assert answer.status_code == 201, answer.text
         return bool(answer.json()["status"]["allowed"])
 
+    @contextmanager
+    def while_others_change(self) -> Iterator[None]:
+        """Objects of another kind change all the time."""
+        path, ends = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases", threading.Event()
+
+        def change() -> None:
+            for turn in itertools.count():
+                if ends.wait(0.3):
+                    return
+                name = self.name(f"other-{turn}")
+                self.ask("POST", path, {"metadata": {"name": name}, "spec": {}})
+
+        thread = threading.Thread(target=change, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ends.set()
+            thread.join(60)
+
     # --- what the two do differently ------------------------------------------------------------------------
 
     many = 2_000
@@ -237,12 +261,13 @@ class RealSubject(Subject):
 
     def fill(self, count: int) -> None:
         session = requests.Session()
-        session.verify = str(self.verify)
         session.headers["Authorization"] = f"Bearer {self.token}"
         session.mount("https://", HTTPAdapter(pool_maxsize=FILLERS))
 
         def make(index: int) -> int:
-            return session.post(self.url + BASE, json=self._filling(index), timeout=60).status_code
+            item = self._filling(index)
+            # Not by the session: the environment would be asked before it.
+            return session.post(self.url + BASE, json=item, timeout=60, verify=self.verify).status_code
 
         with ThreadPoolExecutor(FILLERS) as pool:
             assert set(pool.map(make, range(count))) == {201}

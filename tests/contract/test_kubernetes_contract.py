@@ -38,11 +38,41 @@ def test_a_patch_that_changes_nothing_makes_no_version(kube: Subject) -> None:
     assert version(kube.patch(name, ("replace", CPU, 1)).json()) == version(before)
 
 
-@pytest.mark.parametrize("path", ["/spec/guest/nowhere", "/spec/nowhere/at/all"])
-def test_a_replacement_of_what_is_not_there_is_refused(kube: Subject, path: str) -> None:
+def test_a_replacement_of_a_field_that_is_not_there_puts_it_there(kube: Subject) -> None:
     name = kube.name("a")
     kube.create(name)
-    assert kube.patch(name, ("replace", path, 1)).status_code == 422
+    answer = kube.patch(name, ("replace", "/spec/guest/memoryProvider", "DIMMSlots"))
+    assert answer.status_code == 200
+    assert answer.json()["spec"]["guest"]["memoryProvider"] == "DIMMSlots"
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        ("replace", "/spec/nowhere/at/all", 1),
+        ("add", "/spec/nowhere/at/all", 1),
+        ("remove", "/spec/guest/memoryProvider", None),
+        ("test", "/spec/guest/memoryProvider", "DIMMSlots"),
+        ("test", "/spec/nowhere/at/all", 1),
+        ("dance", CPU, 1),
+    ],
+)
+def test_what_cannot_be_done_with_what_is_not_there_is_refused(
+    kube: Subject, operation: tuple[str, str, object]
+) -> None:
+    name = kube.name("a")
+    before = kube.create(name)
+    answer = kube.patch(name, ("replace", CPU, 2), operation)
+    assert (answer.status_code, answer.json()["reason"]) == (422, "Invalid")
+    assert kube.get(name) == before
+
+
+def test_what_is_not_there_passes_a_test_of_null(kube: Subject) -> None:
+    name = kube.name("a")
+    kube.create(name)
+    assert (
+        kube.patch(name, ("test", "/spec/guest/memoryProvider", None), ("replace", CPU, 2)).status_code == 200
+    )
 
 
 def test_patches_that_are_none(kube: Subject) -> None:

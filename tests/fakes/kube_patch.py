@@ -29,12 +29,11 @@ def apply_patch(item: Json, operations: Any) -> Json:
             raise refused()
         match operation["op"]:
             case "test":
-                # JSON equality: 1, "1" and true are three values.
-                if last not in inner or json.dumps(inner[last]) != json.dumps(operation["value"]):
+                # JSON equality: 1, "1" and true are three values; what is not there is null.
+                if json.dumps(inner.get(last)) != json.dumps(operation["value"]):
                     raise refused()
-            case "replace" if last in inner:
-                inner[last] = operation["value"]
-            case "add":
+            case "add" | "replace":
+                # Other than the RFC says, a replacement needs nothing to replace.
                 inner[last] = operation["value"]
             case "remove" if last in inner:
                 del inner[last]

@@ -97,6 +97,7 @@ class Watch:
         self._ends = ends
         self._bookmark_s = bookmark_s
         self._at = int(query["resourceVersion"])
+        self._told_version = self._at
         self._told = time.monotonic()
         self._is_last_told = False
 
@@ -109,11 +110,14 @@ class Watch:
             self._at = self._store.version
             now = time.monotonic()
             if found:
-                self._told = now
-            elif now >= self._due() and self._query.get("allowWatchBookmarks"):
+                self._told, self._told_version = now, self._at
+            elif now >= self._due():
                 self._is_last_told = self._is_last_told or now >= self._ends - LAST_BOOKMARK_S
                 self._told = now
-                found = [self._bookmark()]
+                # One that tells nothing new is not sent.
+                if self._at > self._told_version and self._query.get("allowWatchBookmarks"):
+                    self._told_version = self._at
+                    found = [self._bookmark()]
             return found
 
     def _due(self) -> float:
