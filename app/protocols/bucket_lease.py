@@ -83,8 +83,8 @@ def fleet_name(prefix: str) -> str:
     if _FLEET.fullmatch(prefix):
         return prefix
     digest = hashlib.sha256(prefix.encode()).hexdigest()[:8]
-    plain = re.sub(r"[^a-z0-9]+", "-", prefix.lower())[:20].strip("-")
-    return f"f-{plain}-{digest}"[:30] if not plain[:1].isalpha() else f"{plain}-{digest}"
+    plain = re.sub(r"[^a-z0-9]+", "-", prefix.lower())[:18].strip("-")
+    return f"f-{plain}-{digest}" if not plain[:1].isalpha() else f"{plain}-{digest}"
 
 
 def object_name(bucket: str, fleet: str) -> str:
