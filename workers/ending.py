@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 from celery import bootsteps
@@ -16,4 +17,6 @@ class EndingStep(bootsteps.StartStopStep):  # type: ignore[misc]
         """From now on."""
         from app.adapters.ending import end_within
 
+        # Celery's own for SIGINT ends the same way, and then with status 1, as if something had failed.
+        signal.signal(signal.SIGINT, signal.getsignal(signal.SIGTERM))
         end_within(worker.app.vmscaler_settings.shutdown.grace_period_seconds)

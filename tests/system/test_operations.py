@@ -84,7 +84,7 @@ def test_a_fleet_tells_its_health_and_its_state_and_leaves_in_peace(tmp_path: Pa
         assert b"executorState" in whole
         assert b"a-token-that-must-not-show" not in whole
     finally:
-        ends = [beat.stop(), worker.stop()]
+        ends = [beat.stop(), worker.stop(signal.SIGINT)]
         fleet.stop()
     assert ends == [0, 0]
     assert "bucket handed over" in worker.log()
