@@ -25,7 +25,7 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 AUDIT = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
-    "omitStages": ["RequestReceived", "ResponseStarted"],
+    "omitStages": ["RequestReceived"],
     "rules": [
         {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
         {"level": "None"},
@@ -139,7 +139,7 @@ class RealApiServer:
         return str(self.make(path, {"spec": {}})["status"]["token"])
 
     def requests_of(self, user: str) -> list[dict[str, Any]]:
-        """What the audit log tells of an account's requests; those that are answered."""
+        """What the audit log tells of an account's requests: watches when they begin and when they end."""
         lines = (self._directory / "audit.log").read_text().splitlines()
         found = [json.loads(line) for line in lines if f'"{user}"' in line]
         return [each for each in found if each["user"]["username"] == user]

@@ -106,7 +106,7 @@ class RealWorld:
         item["metadata"]["annotations"] = annotations
         status = item.pop("status")
         self._server.kubectl("create", "-f", "-", text=json.dumps(item))
-        self.set_status(f"virtualmachine/{name}", status)
+        self.set_status(f"virtualmachines/{name}", status)
         return servers
 
     def set_status(self, item: str, status: dict[str, Any], namespace: str = "sim") -> None:
@@ -116,10 +116,21 @@ class RealWorld:
             "patch", item, f"-n={namespace}", "--subresource=status", "--type=merge", f"--patch={patch}"
         )
 
+    def apply(self, name: str) -> None:
+        """Let the VM have become what its spec says, as NeonVM's controller does."""
+        guest = self.item(name)["spec"]["guest"]
+        size = {"cpus": guest["cpus"]["use"], "memorySize": f"{guest['memorySlots']['use']}Gi"}
+        self.set_status(f"virtualmachines/{name}", size)
+
+    def is_settled(self, name: str) -> bool:
+        """Whether the worker has a record of it, and nothing is under way."""
+        found = self.record(name)
+        return found is not None and found.get("operation") is None
+
     def set_use(self, name: str, cpu: int | str) -> None:
         """As another writer."""
         patch = json.dumps({"spec": {"guest": {"cpus": {"use": cpu}}}})
-        self._server.kubectl("patch", f"virtualmachine/{name}", "-n=sim", "--type=merge", f"--patch={patch}")
+        self._server.kubectl("patch", f"virtualmachines/{name}", "-n=sim", "--type=merge", f"--patch={patch}")
 
     def kubectl(self, *arguments: str) -> str:
         return self._server.kubectl("-n=sim", *arguments)
@@ -128,7 +139,7 @@ class RealWorld:
 
     def item(self, name: str) -> dict[str, Any]:
         return dict(
-            json.loads(self.kubectl("get", f"virtualmachine/{name}", "-o=json", "--show-managed-fields"))
+            json.loads(self.kubectl("get", f"virtualmachines/{name}", "-o=json", "--show-managed-fields"))
         )
 
     def use(self, name: str) -> Resources:

@@ -62,23 +62,23 @@ def test_a_vm_made_by_kubectl_is_resized_by_one_patch_and_its_status_tells_that_
     servers = world.add("grows", load=2.7)
     until(lambda: world.use("grows").cpu == 3000, "the patch has come")
     assert world.scheduler.asked["grows-abc"] > 0
-    assert (world.record("grows") or {}).get("operation") is not None
-    world.set_status("virtualmachine/grows", {"cpus": 3})
-    until(lambda: (world.record("grows") or {}).get("operation") is None, "it knows that it is done")
+    assert not world.is_settled("grows")
+    world.apply("grows")
+    until(lambda: world.is_settled("grows"), "it knows that it is done")
     polls(servers)
     assert world.item("grows")["metadata"]["generation"] == 2
     servers.pages.load = 0.45
     until(lambda: world.use("grows") == resources(500, 4), "it shrinks, by the monitor's leave")
     assert world.item("grows")["spec"]["guest"]["cpus"]["use"] == "500m"
-    world.set_status("virtualmachine/grows", {"cpus": "500m"})
+    world.apply("grows")
     until(lambda: "downscale" in world.kinds("grows"), "and it is told")
 
 
 def test_a_size_that_the_status_never_tells_is_asked_for_again(world: RealWorld) -> None:
     world.add("stubborn", load=2.7)
     until(lambda: "not_applied" in world.kinds("stubborn"), "it is noticed")
-    world.set_status("virtualmachine/stubborn", {"cpus": 3})
-    until(lambda: (world.record("stubborn") or {}).get("operation") is None, "it is applied in the end")
+    world.apply("stubborn")
+    until(lambda: world.is_settled("stubborn"), "it is applied in the end")
 
 
 def test_kubectl_as_another_writer_is_named(world: RealWorld) -> None:
@@ -86,16 +86,18 @@ def test_kubectl_as_another_writer_is_named(world: RealWorld) -> None:
     until(lambda: world.record("shared") is not None, "it is known")
     polls(servers)
     world.set_use("shared", 2)
+    world.apply("shared")
     until(lambda: "other_writer" in world.kinds("shared"), "it is noticed")
     told = next(entry for entry in world.trail("shared") if entry["kind"] == "other_writer")
     assert "kubectl-patch" in told["why"]
     until(lambda: world.use("shared").cpu == 1000, "what the load asks for is asked for on the new basis")
+    world.apply("shared")
 
 
 def test_an_object_that_cannot_be_read_has_an_event_that_kubectl_shows(world: RealWorld) -> None:
     world.add("broken", **{BOUNDS: "{"})
     until(
-        lambda: BOUNDS in world.kubectl("describe", "virtualmachine/broken").partition("Events:")[2],
+        lambda: BOUNDS in world.kubectl("describe", "virtualmachines/broken").partition("Events:")[2],
         "it is told",
     )
     text = world.kubectl("get", "events", "--field-selector=involvedObject.name=broken", "--no-headers")
@@ -107,37 +109,18 @@ def test_a_label_taken_away_ends_it_and_a_deleted_vm_is_forgotten(world: RealWor
     world.add("flipped")
     world.add("deleted")
     until(lambda: all(world.record(name) for name in ("flipped", "deleted")), "they are known")
-    world.kubectl("label", "virtualmachine/flipped", "--overwrite", f"{ENABLED}=false")
-    world.kubectl("delete", "virtualmachine/deleted")
+    world.kubectl("label", "virtualmachines/flipped", "--overwrite", f"{ENABLED}=false")
+    world.kubectl("delete", "virtualmachines/deleted")
     until(lambda: not any(world.record(name) for name in ("flipped", "deleted")), "they are forgotten")
-    world.kubectl("label", "virtualmachine/flipped", "--overwrite", f"{ENABLED}=true")
+    world.kubectl("label", "virtualmachines/flipped", "--overwrite", f"{ENABLED}=true")
     until(lambda: world.record("flipped") is not None, "it is taken up again")
-
-
-def test_an_api_server_that_is_killed_and_comes_back_loses_nothing_and_nothing_is_done_twice(
-    world: RealWorld, server: RealApiServer
-) -> None:
-    servers = world.add("through")
-    until(lambda: world.record("through") is not None, "it is known")
-    server.restart(is_killed=True)
-    world.add("after", load=1.8)
-    until(lambda: world.use("after").cpu == 2000, "what came later is found")
-    servers.pages.load = 2.7
-    until(lambda: world.use("through").cpu == 3000, "what was there is scaled")
-    world.set_status("virtualmachine/through", {"cpus": 3})
-    world.set_status("virtualmachine/after", {"cpus": 2})
-    until(lambda: (world.record("through") or {}).get("operation") is None, "it is done")
-    polls(servers)
-    generations = [world.item(name)["metadata"]["generation"] for name in ("through", "after")]
-    assert generations == [2, 2]
 
 
 def test_a_token_that_was_renewed_is_taken(world: RealWorld) -> None:
     world.renew_token()
-    servers = world.add("renewed", load=1.8)
+    world.add("renewed", load=1.8)
     until(lambda: world.use("renewed").cpu == 2000, "it goes on")
-    world.set_status("virtualmachine/renewed", {"cpus": 2})
-    polls(servers)
+    world.apply("renewed")
 
 
 def test_the_worker_has_asked_for_what_its_role_gives_and_nothing_was_refused(world: RealWorld) -> None:
@@ -151,3 +134,21 @@ def test_the_worker_has_asked_for_what_its_role_gives_and_nothing_was_refused(wo
     assert used <= vms | pods | {("create", "events")}
     assert used >= {("list", "virtualmachines"), ("patch", "virtualmachines"), ("create", "events"), *pods}
     assert not [each for each in asked if each[2] in (401, 403)]
+
+
+def test_an_api_server_that_is_killed_and_comes_back_loses_nothing_and_nothing_is_done_twice(
+    world: RealWorld, server: RealApiServer
+) -> None:
+    servers = world.add("through")
+    until(lambda: world.record("through") is not None, "it is known")
+    server.restart(is_killed=True)
+    world.add("after", load=1.8)
+    until(lambda: world.use("after").cpu == 2000, "what came later is found")
+    servers.pages.load = 2.7
+    until(lambda: world.use("through").cpu == 3000, "what was there is scaled")
+    for name in ("through", "after"):
+        world.apply(name)
+    until(lambda: all(world.is_settled(name) for name in ("through", "after")), "it is done")
+    polls(servers)
+    generations = [world.item(name)["metadata"]["generation"] for name in ("through", "after")]
+    assert generations == [2, 2]
