@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -40,6 +41,7 @@ def test_each_process_reads_a_configuration_that_is_right_and_logs_in_as_its_rol
 ) -> None:
     is_node_bound = deployed.overlay.startswith("node-bound")
     assert set(ours(deployed)) == {"worker", "beat"} | (set() if is_node_bound else {"flower"})
+    users = deployed.data("Secret", "vmscaler-redis-users")["users.acl"]
     for component, workload in ours(deployed).items():
         settings = settings_of(deployed, component, tmp_path)
         assert settings.platform.kind == "neonvm"
@@ -49,7 +51,9 @@ def test_each_process_reads_a_configuration_that_is_right_and_logs_in_as_its_rol
         }
         files = {path: text for path, text, kind in files_of(deployed, workload) if kind == "Secret"}
         assert settings.redis.password_file is not None
-        assert len(files[settings.redis.password_file].strip()) == 48
+        digest = hashlib.sha256(files[settings.redis.password_file].strip().encode()).hexdigest()
+        (user,) = (line for line in users.splitlines() if line.endswith(f"#{digest}"))
+        assert user.startswith(f"user {component} on ")
         assert set(files) == {settings.redis.password_file, *filter(None, [settings.flower.auth_file])}
 
 
