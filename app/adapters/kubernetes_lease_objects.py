@@ -24,7 +24,7 @@ TOLD_FAILURES = 3
 _NOT_THERE = "resourceVersion should not be set on objects to be created"
 """The answer to a replacement of a Lease that is gone: one without a version would have made it."""
 
-RIGHTS = "get, list, watch, create and update"
+RIGHTS = "get, create and update"
 
 
 class KubernetesLeaseObjects:
@@ -68,27 +68,27 @@ class KubernetesLeaseObjects:
             return ""
         return f"{watch.problem.peer}: leases can't be watched: {watch.problem.problem}"
 
-    def list_all(self, *, may_follow: bool = False) -> LeaseNews:
+    def list_all(self, *, timeout_s: float, may_follow: bool = False) -> LeaseNews:
         """All objects as they are now, in pages; with `may_follow` the watch goes on from there.
+
+        Args:
+            timeout_s: of one page.
 
         Raises:
             PeerError: as `news`.
         """
         events: Queue[WatchEvent] = Queue(MAX_EVENTS)
         watch = ObjectWatch(self._api, self._path, self._selectors, events)
-        try:
-            found = [WatchEvent(Kind.ADDED, item) for item in watch.read_all()]
-        except PeerRefused as err:
-            raise self._with_right(err) from err
+        found = [WatchEvent(Kind.ADDED, item) for item in watch.read_all(timeout_s=timeout_s)]
         if may_follow:
             watch.follow()
             self._watch, self._events = watch, events
         return self._told(True, found)
 
-    def news(self) -> LeaseNews:
+    def news(self, *, timeout_s: float) -> LeaseNews:
         """See `LeaseObjects.news`."""
         if self._watch is None:
-            return self.list_all(may_follow=True)
+            return self.list_all(timeout_s=timeout_s, may_follow=True)
         found: list[WatchEvent] = []
         try:
             while len(found) < MAX_EVENTS:
@@ -97,7 +97,7 @@ class KubernetesLeaseObjects:
             pass
         if any(event.kind is Kind.EXPIRED for event in found):
             self._watch = None
-            return self.list_all(may_follow=True)
+            return self.list_all(timeout_s=timeout_s, may_follow=True)
         return self._told(False, found)
 
     def write(

@@ -23,6 +23,7 @@ class KubernetesLeaseReader:
     Args:
         names: all buckets, in order.
         duration_s: of a lease.
+        timeout_s: how long the API server may take.
     """
 
     def __init__(
@@ -32,11 +33,13 @@ class KubernetesLeaseReader:
         names: Sequence[BucketName],
         *,
         duration_s: float,
+        timeout_s: float,
     ) -> None:
         self._objects = objects
         self._presence = presence
         self._names = tuple(names)
         self._duration_ms = round(duration_s * 1000)
+        self._timeout_s = timeout_s
 
     def stored_total(self) -> int | None:
         """See `LeaseReader.stored_total`."""
@@ -45,7 +48,7 @@ class KubernetesLeaseReader:
     def view(self) -> LeaseView:
         """See `LeaseReader.view`; objects that are missing are waited for, a lease duration at most."""
         try:
-            news = self._objects.list_all()
+            news = self._objects.list_all(timeout_s=self._timeout_s)
         except PeerError as err:
             raise LeasesUnavailable(err.peer, err.problem) from err
         presence = self._presence.look()

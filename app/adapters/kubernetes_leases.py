@@ -140,13 +140,14 @@ class KubernetesLeases:
     def _follow(self, *, is_asking: bool) -> None:
         """What is new; after requests that failed one is made, if none would be: is the server back?"""
         try:
-            self._seen.take(self._objects.news())
+            self._seen.take(self._objects.news(timeout_s=self._limit_s))
             if self._trouble is not None and not is_asking:
                 self._objects.read(self._names[0], timeout_s=self._limit_s)
                 self._trouble = None
         except PeerError as err:
             self._trouble = err
-            raise self._unavailable(err) from err
+            if not is_asking or not self._seen.is_begun:
+                raise self._unavailable(err) from err
 
     def _renew(
         self, holder: Holder, held: Held, redis_ms: int

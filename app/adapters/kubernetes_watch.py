@@ -83,15 +83,18 @@ class ObjectWatch:
         self.problem: PeerError | None = None
         self.failures = 0
 
-    def read_all(self) -> list[JsonObject]:
+    def read_all(self, *, timeout_s: float = LIST_TIMEOUT_S) -> list[JsonObject]:
         """The whole collection; what is watched afterwards goes on from it.
+
+        Args:
+            timeout_s: of one page.
 
         Raises:
             PeerError: nothing may be concluded about the collection.
         """
         for _ in range(3):
             try:
-                return self._list_pages()
+                return self._list_pages(timeout_s)
             except PeerRefused as err:
                 if not is_gone(err):
                     raise self._name_right(err) from err
@@ -106,11 +109,11 @@ class ObjectWatch:
         """End the watch; it ends by itself when its request does."""
         self._stop.set()
 
-    def _list_pages(self) -> list[JsonObject]:
+    def _list_pages(self, timeout_s: float) -> list[JsonObject]:
         found: list[JsonObject] = []
         query = {**self._selectors, "limit": str(PAGE)}
         while True:
-            page = self._api.call("GET", self._path, query=query, timeout_s=LIST_TIMEOUT_S)
+            page = self._api.call("GET", self._path, query=query, timeout_s=timeout_s)
             items, metadata = page.get("items"), page.get("metadata")
             if not isinstance(items, list) or not isinstance(metadata, dict):
                 raise PeerRefused(self._api.peer, f"{self._path}: answered no list")

@@ -8,7 +8,7 @@ from app.config import Settings
 from app.ports.store import LeaseReader
 
 QUICK_S = 0.5
-"""How long Redis may take for its answer; longer counts as away."""
+"""How long Redis, or an API server, may take for its answer; longer counts as away."""
 
 
 def build_quick_leases(settings: Settings) -> LeaseReader:
@@ -17,4 +17,5 @@ def build_quick_leases(settings: Settings) -> LeaseReader:
     Raises:
         ConfigurationError: Redis' address or its password file can't be read.
     """
-    return build_lease_reader(settings, RedisConnection(settings.redis, socket_timeout_s=QUICK_S))
+    connection = RedisConnection(settings.redis, socket_timeout_s=QUICK_S)
+    return build_lease_reader(settings, connection, timeout_s=QUICK_S)

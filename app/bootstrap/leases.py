@@ -20,12 +20,21 @@ if TYPE_CHECKING:
     from app.adapters.kubernetes_lease_objects import KubernetesLeaseObjects
     from app.adapters.redis_presence import RedisPresence
 
+READ_S = 5.0
+"""For an operator's look at the leases."""
+
 POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """Where a pod finds the name of its own namespace."""
 
 
-def build_lease_reader(settings: Settings, connection: RedisConnection) -> LeaseReader:
-    """Reads leases for those that hold none; connects at the first call."""
+def build_lease_reader(
+    settings: Settings, connection: RedisConnection, *, timeout_s: float = READ_S
+) -> LeaseReader:
+    """Reads leases for those that hold none; connects at the first call.
+
+    Args:
+        timeout_s: how long an API server may take; Redis' limit is the connection's.
+    """
     names, duration_s = _names(settings), settings.ownership.lease_duration_seconds
     if settings.ownership.leases == "redis":
         return RedisLeases(connection, RedisKeys(settings.key_prefix), names, duration_s=duration_s)
@@ -33,7 +42,8 @@ def build_lease_reader(settings: Settings, connection: RedisConnection) -> Lease
     from app.adapters.kubernetes_lease_reader import KubernetesLeaseReader
 
     presence = _presence(settings, connection)
-    return KubernetesLeaseReader(_objects(settings), presence, names, duration_s=duration_s)
+    objects = _objects(settings)
+    return KubernetesLeaseReader(objects, presence, names, duration_s=duration_s, timeout_s=timeout_s)
 
 
 def build_lease_store(settings: Settings, connection: RedisConnection) -> tuple[LeaseStore, list[AgentPart]]:

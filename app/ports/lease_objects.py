@@ -39,7 +39,7 @@ class LeaseObjects(Protocol):
         """Why news may be old; "" while all is well."""
         ...
 
-    def news(self) -> LeaseNews:
+    def news(self, *, timeout_s: float) -> LeaseNews:
         """Without waiting, but for the first time and where events were missed: then all are listed.
 
         Raises:

@@ -35,6 +35,7 @@ class Seen:
         period_ms: time between two polls of a VM.
         silence_ms: for so long nobody may take a bucket, since Redis has started or lost its keys.
         is_read_only: Redis is a replica, to which no worker can write.
+        lease_problem: why it is not known who holds which bucket; "" where it is.
     """
 
     now: Millis
@@ -48,6 +49,7 @@ class Seen:
     period_ms: int
     silence_ms: int = 0
     is_read_only: bool = False
+    lease_problem: str = ""
 
     @property
     def silence_limit_ms(self) -> int:
@@ -85,6 +87,9 @@ def _ownership(seen: Seen) -> list[Problem]:
         return [Problem("bucket-total", "", told)]
     if not any(agent.kind == "worker" for agent in seen.agents):
         return [Problem("no-workers", "", "no live worker: nothing is polled, nothing is scaled")]
+    if seen.lease_problem:
+        told = f"who holds which bucket can't be read: {printable(seen.lease_problem, 400)}"
+        return [Problem("leases-unknown", "", told)]
     workers = [agent for agent in seen.agents if agent.kind == "worker"]
     free = [row.bucket for row in seen.leases if row.holder is None]
     if not free:

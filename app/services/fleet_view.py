@@ -78,8 +78,8 @@ class Problem:
     """Something that needs a look.
 
     Attributes:
-        code: stable word for scripts: no-workers, all-drained, free-buckets, ticks-stopped, no-beat,
-            no-scheduler, bucket-total, unreadable, unreadable-vm, vm-stuck, vm-errored, vm-panicked,
+        code: stable word for scripts: no-workers, all-drained, free-buckets, leases-unknown, ticks-stopped,
+            no-beat, no-scheduler, bucket-total, unreadable, unreadable-vm, vm-stuck, vm-errored, vm-panicked,
             not-applied, old-sample, agent.
         subject: the VM, bucket or process; empty for the whole fleet.
         text: a sentence.

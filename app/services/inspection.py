@@ -9,10 +9,18 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from app.core.model import Millis
-from app.errors import InvalidInput, UsageError
+from app.errors import InvalidInput, LeasesUnavailable, UsageError
 from app.ports.registry import AgentRegistry
 from app.ports.runtime import Clock
-from app.ports.store import BucketName, IntentStore, LeaseReader, LeaseRow, StateStore
+from app.ports.store import (
+    BucketName,
+    FencingToken,
+    IntentStore,
+    LeaseReader,
+    LeaseRow,
+    LeaseView,
+    StateStore,
+)
 from app.ports.vm import VmKey
 from app.protocols.printable import printable
 from app.services.agent_facts import AgentRow, read_agent
@@ -115,7 +123,7 @@ class Inspection:
                 except InvalidInput as error:
                     unreadable.append((key, str(error)))
         rows.sort(key=lambda row: row.key)
-        view = self._sources.leases.view()
+        view, lease_problem = self._lease_view()
         leases = tuple(sorted(view.leases.values(), key=lambda row: row.bucket))
         agents = tuple(sorted(self.agents(view.draining), key=lambda row: (row.kind, row.name, row.agent_id)))
         last_poll = max(
@@ -133,6 +141,7 @@ class Inspection:
             period_ms=self._period_ms,
             silence_ms=view.silence_ms,
             is_read_only=view.is_read_only,
+            lease_problem=lease_problem,
         )
         totals, counters = add_up(rows)
         problems = find_problems(seen)
@@ -145,7 +154,7 @@ class Inspection:
             draining: agent ids that drain, where they are known already.
         """
         if draining is None:
-            draining = self._sources.leases.view().draining
+            draining = self._lease_view()[0].draining
         return tuple(read_agent(record, draining) for record in self._sources.agents.list())
 
     def vm_view(self, key: VmKey) -> VmView:
@@ -158,7 +167,7 @@ class Inspection:
         now = self._sources.clock.wall_ms()
         bucket = self.bucket_of(key)
         record = self._record(key)
-        return VmView(build_row(record, now), record, self._sources.leases.view().leases.get(bucket), now)
+        return VmView(build_row(record, now), record, self._lease_view()[0].leases.get(bucket), now)
 
     def slot_bytes(self, key: VmKey) -> int | None:
         """The size of a VM's memory slot; None where its record is gone or can't be read."""
@@ -203,6 +212,14 @@ class Inspection:
         if raw is None:
             raise UsageError(f"unknown VM {printable(key)}")
         return read_record(key, raw)
+
+    def _lease_view(self) -> tuple[LeaseView, str]:
+        """All leases; where an API server that has them is away: none, and why. The rest is shown."""
+        try:
+            return self._sources.leases.view(), ""
+        except LeasesUnavailable as err:
+            rows = {name: LeaseRow(name, None, FencingToken(0), 0) for name in self.buckets}
+            return LeaseView(rows, (), frozenset(), self._sources.clock.wall_ms()), str(err)
 
     def check_total(self) -> None:
         """Refuse to look for VMs where they can't be.

@@ -74,7 +74,9 @@ class KubernetesStore:
             duration_s=DURATION_S,
             monotonic=clock.monotonic,
         )
-        self._reader = KubernetesLeaseReader(self._objects[1], self._presence, NAMES, duration_s=DURATION_S)
+        self._reader = KubernetesLeaseReader(
+            self._objects[1], self._presence, NAMES, duration_s=DURATION_S, timeout_s=30
+        )
         self.check_total = self._leases.check_total
         self.stored_total = self._reader.stored_total
         self.acquire, self.release, self.leave = (

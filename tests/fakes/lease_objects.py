@@ -62,7 +62,7 @@ class MemoryLeaseObjects:
     peer = "Kubernetes API server"
     problem = ""
 
-    def news(self) -> LeaseNews:
+    def news(self, *, timeout_s: float) -> LeaseNews:
         if not self._has_listed:
             self._ask()
             self._has_listed, self._read = True, len(self._server.log)
