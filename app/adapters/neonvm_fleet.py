@@ -15,6 +15,7 @@ from app.core.model import ScalingConfig
 from app.errors import InvalidInput
 from app.ports.platform import Cursor, InventoryChange
 from app.ports.vm import Address, MonitorPolicy, VirtualMachine, VmKey
+from app.protocols.managed_fields import OUR_MANAGER
 from app.protocols.virtual_machine import (
     Selection,
     UseBasis,
@@ -126,16 +127,29 @@ class KnownFleet:
 
     def _take(self, item: JsonObject) -> VirtualMachine:
         found = read_virtual_machine(item, self._rules.selection, self._rules.targets)
-        vm = _machine(found, self._rules.ports, self._writer(found))
+        writer = self._writer(found)
+        vm = _machine(found, self._rules.ports, writer, self._overwrites(found, writer))
         self.vms[vm.key] = KnownVm(vm, found.basis, _text(item, "resourceVersion"))
         self.unreadable.pop(vm.key, None)
         return vm
 
-    def _writer(self, found: VmObject) -> str | None:
-        """Who set its `use` to what it is, as far as it has changed since we know the VM."""
+    def _known(self, found: VmObject) -> KnownVm | None:
+        """The same VM as it was, also before a list."""
         key = VmKey(f"{found.namespace}/{found.name}")
         known = self.vms.get(key) or self._earlier.get(key)
-        if known is None or known.vm.uid != found.uid:
+        return None if known is None or known.vm.uid != found.uid else known
+
+    def _overwrites(self, found: VmObject, writer: str | None) -> int:
+        known = self._known(found)
+        if known is None:
+            return 0
+        is_others = known.vm.use != found.use and writer not in (None, OUR_MANAGER)
+        return known.vm.overwrites + int(is_others)
+
+    def _writer(self, found: VmObject) -> str | None:
+        """Who set its `use` to what it is, as far as it has changed since we know the VM."""
+        known = self._known(found)
+        if known is None:
             return found.use_writers.of_either()
         if known.vm.use == found.use:
             return known.vm.use_writer
@@ -165,7 +179,7 @@ class KnownFleet:
         return is_comparable and int(version) < int(before)
 
 
-def _machine(found: VmObject, ports: VmPorts, use_writer: str | None) -> VirtualMachine:
+def _machine(found: VmObject, ports: VmPorts, use_writer: str | None, overwrites: int) -> VirtualMachine:
     at = found.pod_ip
     return VirtualMachine(
         namespace=found.namespace,
@@ -186,6 +200,7 @@ def _machine(found: VmObject, ports: VmPorts, use_writer: str | None) -> Virtual
         endpoint_id=found.endpoint_id,
         informant=None if at is None else Address(at, ports.informant),
         use_writer=use_writer,
+        overwrites=overwrites,
         pod_name=found.pod_name,
     )
 

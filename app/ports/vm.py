@@ -44,6 +44,8 @@ class VirtualMachine:
         endpoint_id: billing identity, None where there is none.
         pod_name: of the pod that it runs in, by which a cluster's scheduler knows it; None: the VM's name.
         use_writer: who set `use` last, where the platform tells; two that scale one VM are found by it.
+        overwrites: how often another than us was seen to change `use`; one that sets our size back at once
+            leaves no other trace.
     """
 
     namespace: str
@@ -64,6 +66,7 @@ class VirtualMachine:
     endpoint_id: str | None = None
     informant: Address | None = None
     use_writer: str | None = None
+    overwrites: int = 0
     pod_name: str | None = None
 
     @property

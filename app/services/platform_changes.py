@@ -20,8 +20,15 @@ def note_changes(runner: Runner, before: VirtualMachine, vm: VirtualMachine) -> 
     if before.migrating != vm.migrating:
         runner.audit.add("migrating" if vm.migrating else "migrated", why="the platform says so")
     writer = vm.use_writer
-    if vm.use == before.use or writer is None or writer == OUR_MANAGER:
+    is_changed = vm.use != before.use or vm.overwrites > before.overwrites
+    if not is_changed or writer is None or writer == OUR_MANAGER:
         return
     asked = size_text(vm.use, vm.slot_bytes)
-    why = f"another writer, {writer}, has set the size to {asked}: only one may scale a VM"
-    runner.note("other_writer", before.use, vm.use, why, "changed")
+    if vm.use != before.use:
+        origin, done = before.use, f"set the size to {asked}"
+    else:
+        # What we had asked for and what it has made of it were told as one.
+        origin = before.use if runner.operation is None else runner.operation.target
+        done = f"set the size back to {asked}"
+    why = f"another writer, {writer}, has {done}: only one may scale a VM"
+    runner.note("other_writer", origin, vm.use, why, "changed")

@@ -318,6 +318,20 @@ def test_a_use_that_another_writer_changed_is_read_again_not_overwritten(
     assert cluster.store.get(VMS, "sim", "a")["spec"]["guest"]["cpus"]["use"] == 2
 
 
+def test_one_that_sets_our_size_back_before_we_have_looked_is_counted_and_named(
+    cluster: NeonvmCluster, platform: NeonvmPlatform
+) -> None:
+    followed = Followed(platform)
+    vm = followed.vms[key("a")]
+    cluster.held.add("a")
+    platform.apply_size(vm, resources(2000, 4), token=TOKEN, timeout_s=_LIMIT_S)
+    back = {"op": "replace", "path": "/spec/guest/cpus/use", "value": 1}
+    cluster.store.patch(VMS, "sim", "a", [back], manager="autoscaler-agent")
+    until(lambda: followed.step() and followed.vms[key("a")].overwrites == 1, "it is counted")
+    found = followed.vms[key("a")]
+    assert (found.use, found.use_writer) == (resources(1000, 4), "autoscaler-agent")
+
+
 @pytest.mark.parametrize("spelling", ["1", "1000m", 1.0])
 def test_a_use_spelt_otherwise_is_patched_all_the_same(
     cluster: NeonvmCluster, platform: NeonvmPlatform, spelling: object

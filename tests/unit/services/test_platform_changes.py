@@ -40,3 +40,10 @@ def test_a_writer_that_leaves_the_size_alone_is_not_told_of() -> None:
     runner = a_runner(FakeClock())
     runner.update_vm(replace(runner.vm, use_writer="kubectl"))
     assert audit(runner) == []
+
+
+def test_one_that_sets_our_size_back_before_we_look_again_is_named_too() -> None:
+    runner = a_runner(FakeClock())
+    runner.update_vm(replace(runner.vm, overwrites=1, use_writer="autoscaler-agent"))
+    (told,) = [entry for entry in audit(runner) if entry["kind"] == "other_writer"]
+    assert "autoscaler-agent, has set the size back to 1 CPU, 4 GiB" in str(told["why"])
