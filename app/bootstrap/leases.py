@@ -9,11 +9,15 @@ from app.adapters.clock import SystemClock
 from app.adapters.redis_connection import RedisConnection
 from app.adapters.redis_keys import RedisKeys
 from app.adapters.redis_leases import RedisLeases
+from app.bootstrap.identity import own_ip
 from app.cluster.ring import bucket_names
 from app.config import Settings
+from app.ports.runtime import Concurrency
 from app.ports.store import BucketName, LeaseReader, LeaseStore
 from app.protocols.bucket_lease import fleet_name
 from app.services.agent_part import AgentPart
+from app.services.bucket_names import BucketNames, HasPort
+from app.services.guarding import Guards
 from app.services.lease_problems import LeaseProblems
 
 if TYPE_CHECKING:
@@ -22,6 +26,9 @@ if TYPE_CHECKING:
 
 READ_S = 5.0
 """For an operator's look at the leases."""
+
+HTTP_PORT = 80
+"""Of buckets' Services where workers listen on any free port."""
 
 POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """Where a pod finds the name of its own namespace."""
@@ -62,6 +69,25 @@ def build_lease_store(settings: Settings, connection: RedisConnection) -> tuple[
         monotonic=SystemClock().monotonic,
     )
     return leases, [LeaseProblems(leases.problems)]
+
+
+def build_bucket_names(
+    settings: Settings, guards: Guards, server: HasPort, concurrency: Concurrency
+) -> list[AgentPart]:
+    """What lets buckets' names in the cluster lead to their holder, if that is switched on."""
+    if not settings.ownership.services:
+        return []
+    from app.adapters.kubernetes_api import ApiServer
+    from app.adapters.kubernetes_bucket_services import KubernetesBucketServices, ServicePlace
+
+    place = ServicePlace(
+        lease_namespace(settings),
+        fleet_name(settings.key_prefix),
+        own_ip(settings.env.pod_ip, settings.web.host),
+        settings.web.port or HTTP_PORT,
+    )
+    api = ApiServer(settings.kubernetes.kubeconfig, settings.kubernetes.context)
+    return [BucketNames(KubernetesBucketServices(api, place), guards, server, concurrency)]
 
 
 def lease_namespace(settings: Settings) -> str:

@@ -11,7 +11,7 @@ from app.adapters.recording_files import RecordingDirectory
 from app.bootstrap.billing import build_billing
 from app.bootstrap.identity import make_facts, make_holder
 from app.bootstrap.informants import build_informants
-from app.bootstrap.leases import build_lease_store
+from app.bootstrap.leases import build_bucket_names, build_lease_store
 from app.bootstrap.peers import build_metrics_pages, build_monitor_dialer, build_scheduler_client
 from app.bootstrap.platform import build_platform, build_scheduler_watch
 from app.bootstrap.scaling_events import build_event_reports
@@ -159,6 +159,7 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue, bell: StatBel
     web = WorkerWeb(settings, worker, stats)
     agent.serve(web)
     watch_progress(settings, stores, agent, web)
+    lease_parts += build_bucket_names(settings, ownership, web, concurrency)
     for part in (RunnerPart(supervisor), *lease_parts):
         agent.add_part(part)
     report_unreadable(settings, worker, agent, supervisor, platform, clock)

@@ -48,6 +48,9 @@ class OwnershipSettings(Section):
     leases: Literal["redis", "kubernetes"] = setting(
         "redis", "where leases are: redis, or kubernetes (Lease objects, see `kubernetes.leaseNamespace`)"
     )
+    services: bool = setting(
+        False, "keep a Service and an EndpointSlice beside each bucket's lease that lead to its holder"
+    )
     lease_duration_seconds: Seconds = setting(15.0, "a lease that is not renewed ends after this", "s")
     renew_every_seconds: Seconds = setting(2.0, "how often leases are renewed", "s")
     give_up_after_seconds: Seconds = setting(

@@ -116,12 +116,7 @@ def read_lease(item: Object) -> BucketLease:
 
 def new_lease(name: str, namespace: str) -> dict[str, Any]:
     """An object that is not there yet."""
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {},
-    }
+    return {"metadata": {"name": name, "namespace": namespace}}
 
 
 def with_lease(item: Object, lease: BucketLease, fleet: str) -> dict[str, Any]:
@@ -141,7 +136,14 @@ def with_lease(item: Object, lease: BucketLease, fleet: str) -> dict[str, Any]:
         "acquireTime": lease.acquired,
         "renewTime": lease.renewed,
     }
-    return {**item, "metadata": {**metadata, "labels": labels, "annotations": annotations}, "spec": spec}
+    # The items of a list do not say what they are.
+    return {
+        **item,
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {**metadata, "labels": labels, "annotations": annotations},
+        "spec": spec,
+    }
 
 
 def _object(value: Object, name: str, where: str) -> Mapping[str, object]:
