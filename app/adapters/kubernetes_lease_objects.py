@@ -21,9 +21,6 @@ AT_ONCE = 4
 TOLD_FAILURES = 3
 """Tries in a row to begin the watch, after which its failure is told."""
 
-_NOT_THERE = "resourceVersion should not be set on objects to be created"
-"""The answer to a replacement of a Lease that is gone: one without a version would have made it."""
-
 RIGHTS = "get, create and update"
 
 
@@ -136,6 +133,11 @@ class KubernetesLeaseObjects:
         self._api.close()
 
     def _write(self, bucket: BucketName, item: LeaseObject, timeout_s: float) -> LeaseObject:
+        """Make it, or replace the one of its version and uid.
+
+        Without the uid a replacement of one that is gone would make it anew: an API server does that to
+        Leases, whatever version is named. With it that is a conflict, as any other.
+        """
         is_new = not item["metadata"].get("resourceVersion")
         path = self._path if is_new else f"{self._path}/{self._objects[bucket]}"
         query = {"timeout": f"{max(timeout_s, 0.1):.1f}s", "fieldManager": OUR_MANAGER}
@@ -144,8 +146,6 @@ class KubernetesLeaseObjects:
                 "POST" if is_new else "PUT", path, query=query, body=item, timeout_s=timeout_s
             )
         except PeerRefused as err:
-            if not is_new and err.code == 400 and _NOT_THERE in err.problem:
-                raise PeerRefused(err.peer, "is gone", code=404) from err
             raise self._with_right(err) from err
 
     def _told(self, is_whole: bool, events: Sequence[WatchEvent]) -> LeaseNews:

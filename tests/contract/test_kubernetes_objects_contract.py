@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.kube_subject import Subject, version
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/sim/leases"
@@ -53,6 +55,58 @@ def test_an_update_of_a_lease_must_name_its_version_and_makes_one_that_is_not_th
     blind = kube.ask("PUT", f"{LEASES}/{name}", lease(name))
     assert blind.status_code == 422
     assert "metadata.resourceVersion" in blind.json()["message"]
+
+
+def test_an_update_of_a_lease_that_is_gone_is_refused_if_it_names_its_uid(kube: Subject) -> None:
+    name = kube.name("bucket")
+    made = kube.ask("POST", LEASES, lease(name)).json()
+    assert kube.ask("DELETE", f"{LEASES}/{name}").status_code == 200
+    answer = kube.ask("PUT", f"{LEASES}/{name}", made)
+    assert (answer.status_code, answer.json()["reason"]) == (409, "Conflict")
+    assert "Precondition failed: UID in precondition" in answer.json()["message"]
+    assert kube.ask("GET", f"{LEASES}/{name}").status_code == 404
+    kube.ask("POST", LEASES, lease(name))
+    answer = kube.ask("PUT", f"{LEASES}/{name}", made)
+    assert (answer.status_code, answer.json()["reason"]) == (409, "Conflict")
+
+
+def test_an_update_of_a_lease_that_is_gone_makes_one_if_it_names_a_version_alone(kube: Subject) -> None:
+    name = kube.name("bucket")
+    made = kube.ask("POST", LEASES, lease(name)).json()
+    assert kube.ask("DELETE", f"{LEASES}/{name}").status_code == 200
+    del made["metadata"]["uid"]
+    assert kube.ask("PUT", f"{LEASES}/{name}", made).status_code == 201
+
+
+def test_a_lease_is_not_made_with_a_version(kube: Subject) -> None:
+    item = lease(kube.name("bucket"))
+    item["metadata"]["resourceVersion"] = "7"
+    answer = kube.ask("POST", LEASES, item)
+    assert "resourceVersion should not be set on objects to be created" in answer.json()["message"]
+    assert (answer.status_code, answer.json().get("reason")) == (500, None)
+
+
+@pytest.mark.parametrize(
+    ("field", "told", "code"),
+    [
+        ("renewTime", "2026-01-01T00:00:00Z", 400),
+        ("renewTime", "2026-01-01T00:00:00.000Z", 400),
+        ("acquireTime", "yesterday", 400),
+        ("acquireTime", None, 201),
+        ("leaseDurationSeconds", 0, 422),
+        ("leaseDurationSeconds", -1, 422),
+        ("leaseTransitions", -1, 422),
+        ("leaseTransitions", 0, 201),
+        ("leaseTransitions", 2**31 - 1, 201),
+    ],
+)
+def test_a_leases_fields_are_checked(kube: Subject, field: str, told: object, code: int) -> None:
+    item = lease(kube.name("bucket"))
+    item["spec"][field] = told
+    answer = kube.ask("POST", LEASES, item)
+    assert answer.status_code == code, answer.text
+    if code == 422:
+        assert [cause["field"] for cause in answer.json()["details"]["causes"]] == [f"spec.{field}"]
 
 
 def test_a_lease_is_given_up_by_a_holder_of_no_name(kube: Subject) -> None:

@@ -14,7 +14,8 @@ class Resource:
 
     Attributes:
         has_status: whose status is changed by its subresource alone.
-        is_custom: of a CRD: with `apiVersion` and `kind` in lists too, and deletions answered by a Status.
+        is_custom: of a CRD: with `apiVersion` and `kind` in lists too.
+        tells_deleted: a deletion is answered with the object, others' with a Status.
         needs_version: an update must name the version that it is based on.
         made_by_update: an update of one that is not there creates it.
     """
@@ -27,6 +28,7 @@ class Resource:
     is_custom: bool = False
     needs_version: bool = False
     made_by_update: bool = False
+    tells_deleted: bool = False
 
     @property
     def api_version(self) -> str:
@@ -50,9 +52,9 @@ RESOURCES = {
             is_custom=True,
             needs_version=True,
         ),
-        Resource("pods", "", "v1", "Pod", has_status=True),
+        Resource("pods", "", "v1", "Pod", has_status=True, tells_deleted=True),
         Resource("events", "", "v1", "Event"),
-        Resource("services", "", "v1", "Service"),
+        Resource("services", "", "v1", "Service", made_by_update=True, tells_deleted=True),
         Resource("endpointslices", "discovery.k8s.io", "v1", "EndpointSlice"),
         Resource("leases", "coordination.k8s.io", "v1", "Lease", needs_version=True, made_by_update=True),
     )
@@ -110,7 +112,8 @@ def is_another(resource: str, name: str, asked: str, found: str, field: str = "u
     word = {"uid": "UID", "resourceVersion": "ResourceVersion"}[field]
     about = resource_of(resource)
     said = (
-        f'Operation cannot be fulfilled on {about.qualified} "{name}": Precondition failed: '
+        f'Operation cannot be fulfilled on {about.qualified} "{name}": '
+        f"StorageError: invalid object, Code: 4, Key: /registry/{about.name}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: "
         f"{word} in precondition: {asked}, {word} in object meta: {found}"
     )
     return ApiError(409, "Conflict", said, _details(about, name, about.name))
@@ -126,8 +129,18 @@ def invalid(resource: str, name: str, causes: list[Json]) -> ApiError:
     return ApiError(422, "Invalid", f'{kind} "{name}" is invalid: {said}', details)
 
 
+def names_no_version(resource: str, name: str) -> ApiError:
+    """An update that must name the version that it is based on."""
+    found = resource_of(resource)
+    said = "Invalid value: 0: must be specified for an update"
+    cause = {"reason": "FieldValueInvalid", "message": said, "field": "metadata.resourceVersion"}
+    details = {**_details(found, name, found.name), "causes": [cause]}
+    message = f'{found.qualified} "{name}" is invalid: metadata.resourceVersion: {said}'
+    return ApiError(422, "Invalid", message, details)
+
+
 def denial(webhook: str, why: str, code: int | None = 403) -> ApiError:
-    """What a validating webhook refuses; one that tells no code is taken for a 400 without a reason."""
+    """What a validating webhook refuses; where it tells no code that is a 400 without a reason."""
     said = f'admission webhook "{webhook}" denied the request: {why}'
     return ApiError(400, "", said) if code is None else ApiError(code, "Forbidden", said)
 

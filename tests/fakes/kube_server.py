@@ -199,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(200, double.store.get(resource, namespace, name))
             case "delete":
                 gone = double.store.delete(resource, namespace, name, json.loads(body or b"{}"))
-                self._answer(200, _success(gone) if resource_of(resource).is_custom else gone)
+                self._answer(200, gone if resource_of(resource).tells_deleted else _success(resource, gone))
             case "create" if resource == REVIEWS:
                 review = json.loads(body)
                 self._answer(201, answer(review, self._may(asked_by(review))))
@@ -330,9 +330,9 @@ def _parse(path: str) -> tuple[str, str, str, str, str]:
     raise ApiError(404, "NotFound", "the server could not find the requested resource")
 
 
-def _success(gone: Json) -> Json:
-    """What a deletion of a custom resource is answered."""
-    metadata, about = gone["metadata"], resource_of("virtualmachines")
+def _success(resource: str, gone: Json) -> Json:
+    """What a deletion is answered."""
+    metadata, about = gone["metadata"], resource_of(resource)
     details = {"name": metadata["name"], "group": about.group, "kind": about.name, "uid": metadata["uid"]}
     return {
         "kind": "Status",

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tests.fakes.kube_leases import check_lease
 from tests.fakes.kube_managers import note_manager
 from tests.fakes.kube_patch import apply_patch
 from tests.fakes.kube_resources import (
@@ -20,6 +21,7 @@ from tests.fakes.kube_resources import (
     invalid,
     is_another,
     is_changed,
+    names_no_version,
     not_found,
     resource_of,
 )
@@ -80,9 +82,7 @@ class KubeStore:
             new = copy.deepcopy(item)
             metadata = new["metadata"]
             if metadata.get("resourceVersion"):
-                raise ApiError(
-                    400, "BadRequest", "resourceVersion should not be set on objects to be created"
-                )
+                raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
             if resource_of(resource).has_status:
                 new.pop("status", None)
             for name in _SERVERS_OWN:
@@ -108,20 +108,22 @@ class KubeStore:
     ) -> Json:
         """Replace, refused if the version or uid that it names is not the present one."""
         with self.changed:
-            found = resource_of(resource)
+            new, found = copy.deepcopy(item), resource_of(resource)
+            metadata = new["metadata"]
+            version, uid = (metadata.get(each) for each in ("resourceVersion", "uid"))
             if found.made_by_update and (resource, namespace, name) not in self.objects:
-                return self.create(resource, item, manager)
+                if uid:
+                    raise is_another(resource, name, uid, "")
+                # Whatever version it names: a new one is made.
+                metadata.pop("resourceVersion", None)
+                return self.create(resource, new, manager)
             old = self.get(resource, namespace, name)
-            new = copy.deepcopy(item)
-            version, uid = (new["metadata"].get(each) for each in ("resourceVersion", "uid"))
-            if not version and found.needs_version:
-                said = "Invalid value: 0: must be specified for an update"
-                cause = {"reason": "FieldValueInvalid", "message": said, "field": "metadata.resourceVersion"}
-                raise invalid(resource, name, [cause])
-            if version and version != old["metadata"]["resourceVersion"]:
-                raise is_changed(resource, name)
             if uid and uid != old["metadata"]["uid"]:
                 raise is_another(resource, name, uid, old["metadata"]["uid"])
+            if not version and found.needs_version:
+                raise names_no_version(resource, name)
+            if version and version != old["metadata"]["resourceVersion"]:
+                raise is_changed(resource, name)
             return self._change((resource, namespace, name), old, new, status=status, manager=manager)
 
     def get(self, resource: str, namespace: str, name: str) -> Json:
@@ -211,6 +213,8 @@ class KubeStore:
     def _admit(self, resource: str, new: Json) -> None:
         if resource_of(resource).is_custom and (causes := admit(vm_schema(), new)):
             raise invalid(resource, new["metadata"]["name"], causes)
+        if resource == "leases":
+            check_lease(new)
         self.validate(resource, new)
 
     def _store(self, kind: str, key: tuple[str, str, str], old: Json | None, new: Json) -> Json:
