@@ -36,8 +36,7 @@ check: setup ## style, types, floors, fast tests (under 90 s)
 	$(BIN)/python -m pytest -n 2 tests/unit tests/property tests/model tests/architecture
 
 test: setup ## every test (about 12 min)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/system tests
-	$(BIN)/python -m pytest tests/system
+	$(BIN)/python -m pytest -n 3 --dist loadfile tests
 
 bench: setup ## CPU and memory: operations, monitors, metrics, a whole fleet (about 6 min)
 	$(BIN)/python -m tests.bench
@@ -51,9 +50,9 @@ chaos-billing: setup ## billing while its processes are killed (BILLING_KILLS=10
 test-vm: setup ## safety on a real VM, and the QMP contract against a real QEMU (about 10 min; needs QEMU)
 	VMSCALER_TEST_VM=1 $(BIN)/python -m pytest tests/vm tests/contract/test_qmp_contract.py
 
-test-k8s: setup ## the API server contract against a real one (KUBEBUILDER_ASSETS=folder of kube-apiserver and etcd)
-	@test -x "$(KUBEBUILDER_ASSETS)/kube-apiserver" -a -x "$(KUBEBUILDER_ASSETS)/etcd" || { echo 'KUBEBUILDER_ASSETS must name a folder with kube-apiserver and etcd' >&2; exit 1; }
-	$(BIN)/python -m pytest tests/contract/test_kubernetes_*contract.py
+test-k8s: setup ## contract, manifests and a whole worker on a real API server (KUBEBUILDER_ASSETS=folder; about 6 min)
+	@for each in etcd kube-apiserver kubectl; do test -x "$(KUBEBUILDER_ASSETS)/$$each" || { echo "KUBEBUILDER_ASSETS must name a folder with etcd, kube-apiserver and kubectl: $$each is missing (docs/platforms/neonvm.md)" >&2; exit 1; }; done
+	$(BIN)/python -m pytest tests/contract/test_kubernetes_*contract.py tests/system/test_neonvm_real_apiserver.py
 
 soak-vm: setup ## a fleet on two real VMs under changing load (VM_SOAK_SECONDS=3600 VM_SOAK_SEED=1)
 	@$(BIN)/python -m tests.vm.soak

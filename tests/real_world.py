@@ -1,4 +1,4 @@
-"""A worker and a beat on a real API server: VMs are made with kubectl, and their pods have servers here."""
+"""A worker and a beat on a real API server, leases included; VMs are made with kubectl, pods are here."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tests.neonvm_world import SCHEDULER, Pages, Servers
 from tests.real_apiserver import RealApiServer
 
 ACCOUNT = "system:serviceaccount:vmscaler:vmscaler-worker"
+LEASE_NAMESPACE, BUCKETS = "vmscaler", 4
 SCHEDULER_HOST = "127.0.4.1"
 
 
@@ -43,9 +44,10 @@ class RealWorld:
             directory / "config.json",
             {"url": redis.url},
             platform={"kind": "neonvm"},
-            kubernetes={"kubeconfig": kubeconfig},
+            kubernetes={"kubeconfig": kubeconfig, "leaseNamespace": LEASE_NAMESPACE},
             ownership={
-                "buckets": 4,
+                "leases": "kubernetes",
+                "buckets": BUCKETS,
                 "leaseDurationSeconds": 5.0,
                 "renewEverySeconds": 1.0,
                 "giveUpAfterSeconds": 3.0,
@@ -66,9 +68,9 @@ class RealWorld:
 
     def _deploy(self, directory: Path) -> None:
         """The roles of the manifests, and the scheduler's pod."""
-        base = copy_with_secrets(directory) / "base"
-        for name in ("namespace.yaml", "rbac.yaml"):
-            self._server.kubectl("apply", "-f", str(base / name))
+        kubernetes = copy_with_secrets(directory)
+        for name in ("base/namespace.yaml", "base/rbac.yaml", "components/leases/rbac.yaml"):
+            self._server.kubectl("apply", "-f", str(kubernetes / name))
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -145,6 +147,11 @@ class RealWorld:
     def use(self, name: str) -> Resources:
         guest = self.item(name)["spec"]["guest"]
         return resources(parse_milli_cpu(guest["cpus"]["use"]), guest["memorySlots"]["use"])
+
+    def lease_holders(self) -> list[str]:
+        """Of the buckets' leases; "": a free one's."""
+        listed = self._server.kubectl("get", "leases", f"-n={LEASE_NAMESPACE}", "-o=json")
+        return [str(item["spec"].get("holderIdentity", "")) for item in json.loads(listed)["items"]]
 
     def record(self, name: str) -> dict[str, Any] | None:
         raw = self._stores.states.load(self._bucket(name)).get(VmKey(f"sim/{name}"))

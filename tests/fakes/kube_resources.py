@@ -112,8 +112,9 @@ def is_another(resource: str, name: str, asked: str, found: str, field: str = "u
     word = {"uid": "UID", "resourceVersion": "ResourceVersion"}[field]
     about = resource_of(resource)
     said = (
-        f'Operation cannot be fulfilled on {about.qualified} "{name}": '
-        f"StorageError: invalid object, Code: 4, Key: /registry/{about.name}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: "
+        f'Operation cannot be fulfilled on {about.qualified} "{name}": StorageError: invalid object, '
+        f"Code: 4, Key: /registry/{about.name}/{name}, ResourceVersion: 0, AdditionalErrorMsg: "
+        "Precondition failed: "
         f"{word} in precondition: {asked}, {word} in object meta: {found}"
     )
     return ApiError(409, "Conflict", said, _details(about, name, about.name))

@@ -19,7 +19,7 @@ from tests.fakes.neonvm_cluster import ENABLED
 from tests.fleet_process import until
 from tests.neonvm_world import Servers
 from tests.real_apiserver import ASSETS, RealApiServer
-from tests.real_world import RealWorld
+from tests.real_world import BUCKETS, RealWorld
 
 pytestmark = pytest.mark.skipif(not ASSETS, reason="KUBEBUILDER_ASSETS is not set")
 
@@ -131,9 +131,17 @@ def test_the_worker_has_asked_for_what_its_role_gives_and_nothing_was_refused(wo
     used = {(verb, resource) for verb, resource, _ in asked}
     vms = {(verb, "virtualmachines") for verb in ("get", "list", "watch", "patch")}
     pods = {("list", "pods"), ("watch", "pods")}
-    assert used <= vms | pods | {("create", "events")}
-    assert used >= {("list", "virtualmachines"), ("patch", "virtualmachines"), ("create", "events"), *pods}
+    leases = {(verb, "leases") for verb in ("get", "list", "watch", "create", "update")}
+    assert used <= vms | pods | leases | {("create", "events")}
+    least = {("list", "virtualmachines"), ("patch", "virtualmachines"), ("create", "events"), *pods}
+    assert used >= least | {("create", "leases"), ("update", "leases")}
     assert not [each for each in asked if each[2] in (401, 403)]
+
+
+def test_the_buckets_leases_are_the_workers(world: RealWorld) -> None:
+    holders = world.lease_holders()
+    assert len(holders) == BUCKETS
+    assert set(holders) == {f"{holders[0].partition('_')[0]}_127.0.0.1"}
 
 
 def test_an_api_server_that_is_killed_and_comes_back_loses_nothing_and_nothing_is_done_twice(
@@ -152,3 +160,8 @@ def test_an_api_server_that_is_killed_and_comes_back_loses_nothing_and_nothing_i
     polls(servers)
     generations = [world.item(name)["metadata"]["generation"] for name in ("through", "after")]
     assert generations == [2, 2]
+
+
+def test_a_worker_that_ends_gives_its_leases_back(world: RealWorld) -> None:
+    world.worker.stop()
+    assert world.lease_holders() == [""] * BUCKETS
