@@ -124,6 +124,7 @@ class SchedulerProcess:
             "agent_id": self._uid,
             "address": self.url.removeprefix(f"{self._scheme}://"),
             "started_ms": self._started_ms,
+            "clock_ms": self._clock.wall_ms(),
             "version": __version__,
             "pid": os.getpid(),
             "buckets": [],
