@@ -66,10 +66,17 @@ class Subject:
 
     def ask(self, method: str, path: str, body: object = None, **query: str) -> requests.Response:
         kind = "application/json-patch+json" if method == "PATCH" else "application/json"
-        return self.send(method, path, json.dumps(body) if body is not None else None, kind, **query)
+        return self.send(method, path, json.dumps(body) if body is not None else None, kind, query)
 
     def send(
-        self, method: str, path: str, body: str | None, kind: str, *, stream: bool = False, **query: str
+        self,
+        method: str,
+        path: str,
+        body: str | None,
+        kind: str,
+        query: dict[str, str],
+        *,
+        stream: bool = False,
     ) -> requests.Response:
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": kind}
         return requests.request(
@@ -121,9 +128,10 @@ class Subject:
 
     def watch_some(self, version: str, count: int, **query: str) -> list[tuple[str, dict[str, Any]]]:
         """The first events of a watch that is then broken off."""
-        query = {"labelSelector": f"mark={self.mark}", "watch": "1", "resourceVersion": version, **query}
+        query = {"labelSelector": f"mark={self.mark}", "timeoutSeconds": "60", **query}
+        query |= {"watch": "1", "resourceVersion": version}
         found: list[tuple[str, dict[str, Any]]] = []
-        with self.send("GET", BASE, None, "", stream=True, timeoutSeconds="60", **query) as answer:
+        with self.send("GET", BASE, None, "", query, stream=True) as answer:
             for line in answer.iter_lines():
                 event = json.loads(line)
                 found.append((event["type"], event["object"]))

@@ -98,14 +98,14 @@ class RealWorld:
 
     # --- what an operator and NeonVM's controller do --------------------------------------------------------
 
-    def add(self, name: str, *, load: float = 0.9, **annotations: str) -> Servers:
+    def add(self, name: str, *, load: float = 0.9, annotations: dict[str, str] | None = None) -> Servers:
         """A running VM of 1 CPU and 4 slots, which at a load of 0.9 is as it should be."""
         servers = Servers(f"127.0.3.{len(self._servers) + 1}", *self._ports)
         servers.pages.load = load
         self._servers.append(servers)
         item = vm_object(name, pod_ip=servers.host)
         item["spec"]["guest"]["memorySlots"]["min"] = 4
-        item["metadata"]["annotations"] = annotations
+        item["metadata"]["annotations"] = annotations or {}
         status = item.pop("status")
         self._server.kubectl("create", "-f", "-", text=json.dumps(item))
         self.set_status(f"virtualmachines/{name}", status)

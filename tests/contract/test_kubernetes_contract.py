@@ -79,7 +79,7 @@ def test_patches_that_are_none(kube: Subject) -> None:
     name = kube.name("a")
     kube.create(name)
     assert kube.ask("PATCH", f"{BASE}/{name}", {"op": "test"}).status_code == 400
-    assert kube.send("PATCH", f"{BASE}/{name}", "[]", "text/plain").status_code == 415
+    assert kube.send("PATCH", f"{BASE}/{name}", "[]", "text/plain", {}).status_code == 415
     assert kube.patch(kube.name("nobody"), ("replace", CPU, 1)).status_code == 404
 
 

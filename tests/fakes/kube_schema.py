@@ -81,9 +81,9 @@ def _judge(schema: Json, value: Any, path: str, causes: list[Json]) -> None:
         for name, inner in schema.get("properties", {}).items():
             if name in value:
                 _judge(inner, value[name], f"{path}.{name}".lstrip("."), causes)
-        extra = schema.get("additionalProperties")
-        for name in value if extra else ():
-            _judge(extra, value[name], f"{path}.{name}", causes)
+        if extra := schema.get("additionalProperties"):
+            for name in value:
+                _judge(extra, value[name], f"{path}.{name}", causes)
     elif isinstance(value, str):
         _judge_text(schema, value, path, causes)
     elif not isinstance(value, bool):

@@ -95,7 +95,7 @@ def test_kubectl_as_another_writer_is_named(world: RealWorld) -> None:
 
 
 def test_an_object_that_cannot_be_read_has_an_event_that_kubectl_shows(world: RealWorld) -> None:
-    world.add("broken", **{BOUNDS: "{"})
+    world.add("broken", annotations={BOUNDS: "{"})
     until(
         lambda: BOUNDS in world.kubectl("describe", "virtualmachines/broken").partition("Events:")[2],
         "it is told",
