@@ -16,7 +16,7 @@ from tests.kustomization import Manifest, build
 
 ROOT = Path(__file__).parents[1]
 OVERLAYS = ("free", "node-bound", "observe")
-COMPONENTS = ("leases", "stats")
+COMPONENTS = ("leases", "bucket-services", "stats")
 ALL_OVERLAYS = (*OVERLAYS, *(f"{name}-with-all" for name in OVERLAYS))
 OURS = "app.kubernetes.io/component"
 

@@ -23,6 +23,10 @@ def needed_rights(settings: Settings) -> list[Right]:
         place = lease_namespace(settings)
         verbs = ("get", "list", "watch", "create", "update")
         found += [Right(verb, "coordination.k8s.io", "leases", place) for verb in verbs]
+    if settings.ownership.services:
+        place = lease_namespace(settings)
+        for group, resource in (("", "services"), ("discovery.k8s.io", "endpointslices")):
+            found += [Right(verb, group, resource, place) for verb in ("list", "create", "update")]
     return found
 
 

@@ -16,6 +16,7 @@ from kubernetes.config import incluster_config
 
 from app.adapters.clock import SystemClock
 from app.adapters.kubernetes_api import ApiServer
+from app.adapters.kubernetes_bucket_services import KubernetesBucketServices, ServicePlace
 from app.adapters.kubernetes_lease_objects import KubernetesLeaseObjects
 from app.adapters.kubernetes_probe import KubernetesLook
 from app.bootstrap import leases
@@ -39,6 +40,7 @@ ROOT = Path(__file__).parents[2]
 TOKEN = "of-the-worker"
 BUCKET = BucketName("autoscaler-bucket-00-of-16")
 DRIVEN = {
+    "app/adapters/kubernetes_bucket_services.py",
     "app/adapters/kubernetes_events.py",
     "app/adapters/kubernetes_lease_objects.py",
     "app/adapters/kubernetes_scheduler.py",
@@ -99,7 +101,7 @@ class Pod:
     def hold_a_lease(self) -> None:
         """List, watch, create, update and read leases."""
         objects = KubernetesLeaseObjects(ApiServer(), "vmscaler", "vmscaler", [BUCKET])
-        objects.news()
+        objects.news(timeout_s=30)
         until(lambda: ("watch", "leases") in self.server.seen, "leases are watched")
         moment = "2026-01-31T12:00:00.000000Z"
         lease = BucketLease("w_10.0.0.1", "agent", 1, 1, 15, moment, moment)
@@ -110,6 +112,13 @@ class Pod:
             wanted = dict(answer)
         assert objects.read(BUCKET, timeout_s=30) is not None
         objects.close()
+
+    def keep_bucket_services(self) -> None:
+        """List, create and update Services and EndpointSlices."""
+        for token, address, port in ((1, "10.0.0.1", 9100), (2, "10.0.0.2", 9200)):
+            place = ServicePlace("vmscaler", "vmscaler", address, port)
+            services = KubernetesBucketServices(ApiServer(), place)
+            assert services.publish({BUCKET: FencingToken(token)}, port, lambda bucket, token: 30.0) == {}
 
 
 @pytest.fixture(scope="module")
@@ -148,13 +157,14 @@ def test_a_worker_uses_each_right_that_it_has_and_needs_no_other(
     assert pod.account.refused == set()
 
 
-def test_leases_in_the_cluster_take_the_rights_of_their_component_and_no_other(
+def test_leases_and_names_in_the_cluster_take_the_rights_of_their_components_and_no_other(
     start_pod: Callable[[str], Pod],
 ) -> None:
     pod = start_pod("free-with-all")
     before = set(pod.account.granted)
     pod.hold_a_lease()
     assert {right for right in before if right[2] == "leases"} == pod.account.used
+    pod.keep_bucket_services()
     assert pod.account.refused == set()
     pod.scale_a_vm()
     pod.find_the_scheduler()
@@ -168,7 +178,9 @@ def test_doctor_asks_for_the_rights_that_the_manifests_give(
     (tmp_path / "namespace").write_text("vmscaler")
     monkeypatch.setattr(leases, "POD_NAMESPACE", tmp_path / "namespace")
     pod = start_pod(overlay)
-    rights = [*needed_rights(pod.settings), *useful_rights(pod.settings)]
+    ownership = pod.settings.ownership.model_copy(update={"services": overlay.endswith("-with-all")})
+    settings = pod.settings.model_copy(update={"ownership": ownership})
+    rights = [*needed_rights(settings), *useful_rights(settings)]
     asked = {(right.namespace or "*", right.group, right.resource, right.verb) for right in rights}
     assert asked == pod.account.granted
     look = KubernetesLook(ApiServer())
