@@ -161,9 +161,9 @@ class Cluster:
         match arguments:
             case ["apply", "-k", folder]:
                 self._apply(self._directory / folder)
-            case ["-n", namespace, "label", "virtualmachine", name, "--overwrite", *labels]:
+            case ["-n", namespace, "label", "virtualmachines", name, "--overwrite", *labels]:
                 self._label([(namespace, name)], labels)
-            case ["label", "virtualmachine", "--all", "-A", "--overwrite", *labels]:
+            case ["label", "virtualmachines", "--all", "-A", "--overwrite", *labels]:
                 self._label([key[1:] for key in self.double.store.objects if key[0] == VMS], labels)
             case ["-n", "kube-system", "delete", "daemonset", "autoscaler-agent"]:
                 self.agent.close()
@@ -292,26 +292,26 @@ def test_the_page_followed_word_for_word_does_what_it_says(cluster: Cluster) -> 
     assert cluster.scheduler.asked.total() == 0
     assert cluster.managers("db-1").isdisjoint({OUR_MANAGER})
 
-    follow("kubectl -n databases label virtualmachine db-1")
+    follow("kubectl -n databases label virtualmachines db-1")
     until(lambda: cluster.cpus("db-1") == 1000, "vmscaler gives it what its load asks for")
     shows("events databases/db-1", "downscale")
     assert cluster.patches("db-1") == 1
     cluster.polled("db-1")
     assert (cluster.cpus("db-1"), cluster.cpus("db-2"), cluster.patches("db-2")) == (1000, 2000, 0)
 
-    follow("kubectl -n databases label virtualmachine db-1")
+    follow("kubectl -n databases label virtualmachines db-1")
     until(lambda: cluster.cpus("db-1") == 2000, "the Go agent has it again")
     cluster.polled("db-1")
     assert (cluster.cpus("db-1"), cluster.patches("db-1")) == (2000, 1)
 
-    follow("kubectl -n databases label virtualmachine db-2")
+    follow("kubectl -n databases label virtualmachines db-2")
     shows("events databases/db-2", "other writer", GO_AGENT)
-    follow("kubectl -n databases label virtualmachine db-2")
+    follow("kubectl -n databases label virtualmachines db-2")
     until(lambda: cluster.cpus("db-2") == 1000, "one side has it")
     cluster.polled("db-2")
     assert cluster.cpus("db-2") == 1000
 
-    follow("kubectl label virtualmachine --all -A")
+    follow("kubectl label virtualmachines --all -A")
     until(lambda: cluster.cpus("db-1") == 1000, "vmscaler has them all")
     follow("kubectl -n kube-system delete daemonset")
     follow("awk")
