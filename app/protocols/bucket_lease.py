@@ -133,8 +133,8 @@ def with_lease(item: Object, lease: BucketLease, fleet: str) -> dict[str, Any]:
         "holderIdentity": lease.identity,
         "leaseDurationSeconds": max(lease.duration_s, 1),
         "leaseTransitions": lease.transitions,
-        "acquireTime": lease.acquired,
-        "renewTime": lease.renewed,
+        "acquireTime": lease.acquired or None,
+        "renewTime": lease.renewed or None,
     }
     # The items of a list do not say what they are.
     return {
