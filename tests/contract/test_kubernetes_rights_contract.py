@@ -118,3 +118,8 @@ def test_what_a_webhook_denies_says_so_and_has_its_code(
     assert status["message"].startswith("admission webhook ")
     assert status["message"].endswith(" denied the request: not now")
     assert kube.get(name)["spec"] == before["spec"]
+
+
+def test_a_path_of_no_api_is_answered_without_a_status(kube: Subject) -> None:
+    answer = kube.ask("GET", "/apis/none.neon.tech/v1/virtualmachines")
+    assert (answer.status_code, answer.text) == (404, "404 page not found\n")

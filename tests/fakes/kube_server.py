@@ -11,21 +11,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from tests.fakes.kube_discovery import discover
+from tests.fakes.kube_paths import NoApi, parse_path
 from tests.fakes.kube_reading import Pages, Watch, too_old
 from tests.fakes.kube_resources import ApiError, Json, resource_of
 from tests.fakes.kube_rights import REVIEWS, Account, Request, answer, asked_by, refuse
 from tests.fakes.kube_store import KubeStore
-
-API_PATHS = (
-    "/apis/vm.neon.tech/v1",
-    "/apis/coordination.k8s.io/v1",
-    "/apis/discovery.k8s.io/v1",
-    "/apis/authorization.k8s.io/v1",
-    "/api/v1",
-)
 
 ENDED = "ended:"
 """What the token of an account begins with whose time is over."""
@@ -174,6 +167,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._route(verb, body)
         except ApiError as err:
             self._answer(err.code, err.body())
+        except NoApi:
+            # A path of no API: no Status, but a text.
+            self._send(404, b"404 page not found\n", "text/plain; charset=utf-8")
         except (BrokenPipeError, ConnectionError):
             self.close_connection = True
 
@@ -185,7 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._check_token()
             self._answer(200, told)
             return
-        group, namespace, resource, name, sub = _parse(parts.path)
+        group, namespace, resource, name, sub = parse_path(parts.path)
         if verb == "get" and not name:
             verb = "watch" if query.get("watch") else "list"
         double.seen[verb, resource] += 1
@@ -305,29 +301,17 @@ class _Handler(BaseHTTPRequestHandler):
     _retry_after: int | None = None
 
     def _answer(self, code: int, value: Json) -> None:
-        body = json.dumps(value).encode()
+        self._send(code, json.dumps(value).encode(), "application/json")
+
+    def _send(self, code: int, body: bytes, kind: str) -> None:
         self.send_response(code)
         if self._retry_after is not None:
             self.send_header("Retry-After", str(self._retry_after))
             self._retry_after = None
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-
-
-def _parse(path: str) -> tuple[str, str, str, str, str]:
-    """(group, namespace, resource, name, subresource)."""
-    for base in API_PATHS:
-        if path.startswith(base + "/"):
-            parts = [unquote(part) for part in path[len(base) + 1 :].split("/")]
-            namespace = ""
-            if parts[0] == "namespaces" and len(parts) > 2:
-                namespace, parts = parts[1], parts[2:]
-            name = parts[1] if len(parts) > 1 else ""
-            group = base.split("/")[2] if base.startswith("/apis/") else ""
-            return group, namespace, parts[0], name, parts[2] if len(parts) > 2 else ""
-    raise ApiError(404, "NotFound", "the server could not find the requested resource")
 
 
 def _success(resource: str, gone: Json) -> Json:
