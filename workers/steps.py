@@ -6,6 +6,7 @@ The consumer is taken down and set up again at each loss of Redis, the agent is 
 from __future__ import annotations
 
 import logging
+import time
 from functools import partial
 from typing import Any
 
@@ -104,6 +105,7 @@ class AgentStep(bootsteps.StartStopStep):  # type: ignore[misc]
     def start(self, worker: Any) -> None:
         """Connects to nothing itself: the agent's jobs do."""
         # Imported here: beat and Flower share the app, and need none of the worker's clients.
+        from app.adapters.collector import ShortCollections
         from app.bootstrap.tracing import start_tracing
         from app.bootstrap.worker import build_agent
         from app.bootstrap.worker_reloading import build_worker_reloading
@@ -122,6 +124,7 @@ class AgentStep(bootsteps.StartStopStep):  # type: ignore[misc]
             raise SystemExit(EXIT_CONFIGURATION) from err
         start_tracing(settings, name)
         count_tasks()
+        ShortCollections(time.monotonic).install()
         worker.vmscaler_queues = QueueFollower(agent)
         worker.vmscaler_agent = agent
         worker.app.vmscaler_agent = agent
