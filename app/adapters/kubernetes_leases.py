@@ -233,12 +233,12 @@ class KubernetesLeases:
         return answers
 
     def _read_again(self, buckets: Iterable[BucketName]) -> None:
-        """What is there in place of what we knew; left as it is where there is no answer."""
+        """What is there in place of what we knew; without an answer the rest is left for the next round."""
         for bucket in buckets:
             try:
                 item = self._objects.read(bucket, timeout_s=self._limit_s)
             except PeerError:
-                continue
+                return
             self._seen.take_one(bucket, item)
 
     def _row(self, bucket: BucketName, presence: PresenceView) -> LeaseRow:

@@ -41,7 +41,7 @@ def leases_command(context: click.Context, as_json: bool) -> None:
     if table.silence_ms:
         click.echo(
             f"nobody may take a bucket for another {span_text(table.silence_ms)}: Redis has started, changed "
-            "its master or lost keys"
+            "its master or lost keys, or a Lease object is missing"
         )
     show_table(_COLUMNS, [_cells(line, table.now_ms) for line in table.lines])
 
