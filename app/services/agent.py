@@ -114,6 +114,8 @@ class Agent:
         self.scaling = scaling
         self.polling = polling
         self.recordings = recordings
+        scaling.give_way(lambda: polling.is_pressed)
+        supervisor.give_way(lambda: polling.is_pressed)
 
     def register_with(self, informants: Informants) -> None:
         """Be an agent of each VM's informant; called once by bootstrap, or not at all."""

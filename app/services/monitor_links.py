@@ -40,6 +40,10 @@ class MonitorLinks:
         self._changed = changed
         self._links: dict[str, tuple[Runner, MonitorLink]] = {}
 
+    def give_way(self, must: Callable[[], bool]) -> None:
+        """Dials let polls go first while this is so; called once, before anything runs."""
+        self._dials.give_way(must)
+
     def of(self, runner: Runner) -> MonitorLink | None:
         """The connection of this very runner."""
         owner, link = self._links.get(runner.key, (None, None))

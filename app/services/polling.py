@@ -48,6 +48,11 @@ class PollSlots:
         self._slow: set[int] = set()
         self._count = 0
 
+    @property
+    def taken(self) -> int:
+        """Places of those that have not waited long."""
+        return len(self._quick)
+
     def try_take(self) -> int | None:
         """A place, or None while all are taken."""
         if len(self._quick) >= self._limit:
@@ -101,9 +106,15 @@ class Polling:
         self._slots = PollSlots(clock)
         self._rhythm = Rhythm(clock, settings)
         self._polled_now: set[str] = set()
+        self._waiting = 0
         self.polls = 0
         self.failures = 0
         self.skipped = 0
+
+    @property
+    def is_pressed(self) -> bool:
+        """Whether polls wait for a place, as at a take-over: what else there is to ask gives way."""
+        return self._waiting > 0
 
     def poll(self, runners: Sequence[Runner], guard: Guard) -> None:
         """Poll these runners of one bucket; returns when each has been committed and dispatched.
@@ -122,10 +133,7 @@ class Polling:
                 self.skipped += 1
                 POLLS_SKIPPED.add()
                 continue
-            place = self._slots.try_take()
-            while place is None:
-                self._settle(tick, tick.progress.wait(LOOK_EVERY_S))
-                place = self._slots.try_take()
+            place = self._take_place(tick)
             try:
                 guard.check()
             except OwnershipLost:
@@ -137,6 +145,20 @@ class Polling:
         while tick.outstanding:
             self._settle(tick, tick.progress.wait(LOOK_EVERY_S))
         self._flush(tick)
+
+    def _take_place(self, tick: _Tick) -> int:
+        """A place for one more poll; what has come meanwhile is committed."""
+        place = self._slots.try_take()
+        if place is not None:
+            return place
+        self._waiting += 1
+        try:
+            while place is None:
+                self._settle(tick, tick.progress.wait(LOOK_EVERY_S))
+                place = self._slots.try_take()
+        finally:
+            self._waiting -= 1
+        return place
 
     def _job(self, runner: Runner, place: int, guard: Guard, tick: _Tick) -> Callable[[], None]:
         def run() -> None:

@@ -70,6 +70,10 @@ class Scaling:
         self._ticking: set[Runner] = set()
         self.tasks_sent = 0
 
+    def give_way(self, must: Callable[[], bool]) -> None:
+        """Mere ticks let polls go first while this is so; called once, before anything runs."""
+        self._ticks.give_way(must)
+
     def consider(self, runner: Runner) -> None:
         """Something happened to the VM: ask its core and act on the answer. Does not wait."""
         if runner.is_closed:

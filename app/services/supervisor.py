@@ -99,6 +99,10 @@ class Supervisor:
         self._consider, self._forget, self._fenced = consider, forget, fenced
         self._starting.connect(has_scheduler, self._restarting.not_begun)
 
+    def give_way(self, must: Callable[[], bool]) -> None:
+        """Connections to monitors let polls go first while this is so; called once, before anything runs."""
+        self._links.give_way(must)
+
     def register_with(self, informants: Informants) -> None:
         """Be an agent of each VM's informant; called once, before anything runs, or not at all."""
         self._informants = informants

@@ -7,11 +7,14 @@ as many monitors: most time out in its own queues, are asked again, and the poll
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from app.ports.runtime import Clock, Concurrency, Signal
 from app.services.polling import LOOK_EVERY_S, PollSlots
+
+FEW = 2
+"""So many go on while they give way: what is left undone grows old too."""
 
 LONGEST_WAIT_S = 5.0
 """Of those that are not first; they are woken when they are, this is for a wake-up that was lost."""
@@ -28,6 +31,11 @@ class Turnstile:
         self._concurrency = concurrency
         self._slots = PollSlots(clock, quick)
         self._waiting: deque[Signal] = deque()
+        self._must_give_way: Callable[[], bool] = lambda: False
+
+    def give_way(self, must: Callable[[], bool]) -> None:
+        """Let only a few through while this is so; called once, before anything runs, or not at all."""
+        self._must_give_way = must
 
     @property
     def waiting(self) -> int:
@@ -48,7 +56,7 @@ class Turnstile:
             self._wake_first()
 
     def _take(self) -> int:
-        place = None if self._waiting else self._slots.try_take()
+        place = None if self._waiting else self._try_take()
         if place is not None:
             return place
         mine = self._concurrency.signal()
@@ -56,7 +64,7 @@ class Turnstile:
         try:
             while True:
                 is_first = self._waiting[0] is mine
-                place = self._slots.try_take() if is_first else None
+                place = self._try_take() if is_first else None
                 if place is not None:
                     return place
                 mine.wait(LOOK_EVERY_S if is_first else LONGEST_WAIT_S)
@@ -64,6 +72,11 @@ class Turnstile:
         finally:
             self._waiting.remove(mine)
             self._wake_first()
+
+    def _try_take(self) -> int | None:
+        if self._slots.taken >= FEW and self._must_give_way():
+            return None
+        return self._slots.try_take()
 
     def _wake_first(self) -> None:
         if self._waiting:

@@ -19,8 +19,9 @@ class Crowd:
     """Jobs that go through a turnstile of two places; each stays for as long as it is told."""
 
     def __init__(self, **stays_s: float) -> None:
-        self.jobs = VirtualConcurrency(clock := FakeClock())
-        self.turnstile = Turnstile(clock, self.jobs, 2)
+        self.clock = FakeClock()
+        self.jobs = VirtualConcurrency(self.clock)
+        self.turnstile = Turnstile(self.clock, self.jobs, 2)
         self.events: list[str] = []
         for name, stay_s in stays_s.items():
             self.send(name, stay_s)
@@ -63,6 +64,20 @@ def test_those_that_wait_long_for_their_peer_keep_nobody_out() -> None:
     crowd = Crowd(a=1_000.0, b=1_000.0, c=0.1, d=0.1)
     crowd.jobs.advance(0.2 + 2 * LOOK_EVERY_S)
     assert crowd.inside == ["a", "b", "c", "d"]
+
+
+def test_while_it_must_give_way_only_a_few_go_through_and_then_the_others() -> None:
+    crowd = Crowd()
+    is_pressed = [True]
+    crowd.turnstile = Turnstile(crowd.clock, crowd.jobs, 8)
+    crowd.turnstile.give_way(lambda: is_pressed[0])
+    for number in range(5):
+        crowd.send(f"n{number}", 0.15)
+    crowd.jobs.advance(0.1)
+    assert crowd.inside == ["n0", "n1"]
+    is_pressed[0] = False
+    crowd.jobs.advance(LOOK_EVERY_S)
+    assert len(crowd.inside) == 5
 
 
 def test_one_whose_turn_fails_leaves_its_place() -> None:
