@@ -101,7 +101,8 @@ def _ownership(seen: Seen) -> list[Problem]:
     told = f"{len(free)} of {len(seen.leases)} buckets have no holder: {named}"
     if seen.silence_ms:
         left = span_text(seen.silence_ms)
-        told += f"; nobody takes one for another {left}, since Redis has started or lost keys, or Lease objects are missing"
+        told += f"; nobody takes one for another {left}, since Redis has started or lost keys"
+        told += ", or Lease objects are missing"
     return [Problem("free-buckets", "", told)]
 
 
