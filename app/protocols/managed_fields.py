@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.core.resources import Resources
@@ -56,7 +57,7 @@ def use_writers(vm: Object) -> UseWriters:
     return UseWriters(_writer(known, _CPU), _writer(known, _SLOTS))
 
 
-def _writer(entries: list[Object], path: tuple[str, ...]) -> str | None:
+def _writer(entries: Sequence[Object], path: tuple[str, ...]) -> str | None:
     found = [
         (_text(entry, "time"), manager != OUR_MANAGER, manager)
         for entry in entries
