@@ -21,6 +21,8 @@ from tests.real_apiserver import RealApiServer
 
 ACCOUNT = "system:serviceaccount:vmscaler:vmscaler-worker"
 LEASE_NAMESPACE, BUCKETS = "vmscaler", 4
+POD_IP = "10.1.2.3"
+"""The worker's, for others: an EndpointSlice may lead to no address of loopback."""
 SCHEDULER_HOST = "127.0.4.1"
 
 
@@ -47,6 +49,7 @@ class RealWorld:
             kubernetes={"kubeconfig": kubeconfig, "leaseNamespace": LEASE_NAMESPACE},
             ownership={
                 "leases": "kubernetes",
+                "services": True,
                 "buckets": BUCKETS,
                 "leaseDurationSeconds": 5.0,
                 "renewEverySeconds": 1.0,
@@ -61,7 +64,7 @@ class RealWorld:
             scheduler={"requestPort": self.scheduler.port, "requestTimeoutSeconds": 2.0},
             scaling={"applyTimeoutSeconds": 4.0, "retryFailedRequestSeconds": 1.0},
         )
-        self.settings: Settings = load_settings(str(config), {"K8S_POD_IP": "127.0.0.1"})
+        self.settings: Settings = load_settings(str(config), {"K8S_POD_IP": POD_IP})
         self._stores = Stores(self.settings)
         self.worker = CeleryProcess.worker(config, directory)
         self._beat = CeleryProcess.beat(config, directory)
@@ -69,8 +72,9 @@ class RealWorld:
     def _deploy(self, directory: Path) -> None:
         """The roles of the manifests, and the scheduler's pod."""
         kubernetes = copy_with_secrets(directory)
-        for name in ("base/namespace.yaml", "base/rbac.yaml", "components/leases/rbac.yaml"):
-            self._server.kubectl("apply", "-f", str(kubernetes / name))
+        parts = ("base/namespace", "base/rbac", "components/leases/rbac", "components/bucket-services/rbac")
+        for name in parts:
+            self._server.kubectl("apply", "-f", str(kubernetes / f"{name}.yaml"))
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -152,6 +156,17 @@ class RealWorld:
         """Of the buckets' leases; "": a free one's."""
         listed = self._server.kubectl("get", "leases", f"-n={LEASE_NAMESPACE}", "-o=json")
         return [str(item["spec"].get("holderIdentity", "")) for item in json.loads(listed)["items"]]
+
+    def bucket_addresses(self) -> dict[str, list[str]]:
+        """Where the EndpointSlice of each bucket's Service leads."""
+        listed = self._server.kubectl("get", "services,endpointslices", f"-n={LEASE_NAMESPACE}", "-o=json")
+        items = json.loads(listed)["items"]
+        found = {each["metadata"]["name"]: list[str]() for each in items if each["kind"] == "Service"}
+        for each in items:
+            if each["kind"] == "EndpointSlice":
+                service = each["metadata"]["labels"]["kubernetes.io/service-name"]
+                found[service] += [address for end in each["endpoints"] for address in end["addresses"]]
+        return found
 
     def record(self, name: str) -> dict[str, Any] | None:
         raw = self._stores.states.load(self._bucket(name)).get(VmKey(f"sim/{name}"))

@@ -19,7 +19,7 @@ from tests.fakes.neonvm_cluster import ENABLED
 from tests.fleet_process import until
 from tests.neonvm_world import Servers
 from tests.real_apiserver import ASSETS, RealApiServer
-from tests.real_world import BUCKETS, RealWorld
+from tests.real_world import BUCKETS, POD_IP, RealWorld
 
 pytestmark = pytest.mark.skipif(not ASSETS, reason="KUBEBUILDER_ASSETS is not set")
 
@@ -41,7 +41,7 @@ def server() -> Iterator[RealApiServer]:
 def world(server: RealApiServer, module_redis: EmbeddedRedis) -> Iterator[RealWorld]:
     directory = Path(tempfile.mkdtemp(prefix="vmscaler-"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("K8S_POD_IP", "127.0.0.1")
+        patch.setenv("K8S_POD_IP", POD_IP)
         found = RealWorld(server, module_redis, directory)
         try:
             yield found
@@ -132,7 +132,9 @@ def test_the_worker_has_asked_for_what_its_role_gives_and_nothing_was_refused(wo
     vms = {(verb, "virtualmachines") for verb in ("get", "list", "watch", "patch")}
     pods = {("list", "pods"), ("watch", "pods")}
     leases = {(verb, "leases") for verb in ("get", "list", "watch", "create", "update")}
-    assert used <= vms | pods | leases | {("create", "events")}
+    kinds = ("services", "endpointslices")
+    kept = {(verb, kind) for verb in ("list", "create", "update") for kind in kinds}
+    assert used <= vms | pods | leases | kept | {("create", "events")}
     least = {("list", "virtualmachines"), ("patch", "virtualmachines"), ("create", "events"), *pods}
     assert used >= least | {("create", "leases"), ("update", "leases")}
     assert not [each for each in asked if each[2] in (401, 403)]
@@ -141,7 +143,13 @@ def test_the_worker_has_asked_for_what_its_role_gives_and_nothing_was_refused(wo
 def test_the_buckets_leases_are_the_workers(world: RealWorld) -> None:
     holders = world.lease_holders()
     assert len(holders) == BUCKETS
-    assert set(holders) == {f"{holders[0].partition('_')[0]}_127.0.0.1"}
+    assert set(holders) == {f"{holders[0].partition('_')[0]}_{POD_IP}"}
+
+
+def test_the_buckets_services_lead_to_the_worker(world: RealWorld) -> None:
+    found = world.bucket_addresses()
+    assert len(found) == BUCKETS
+    assert all(addresses == [POD_IP] for addresses in found.values())
 
 
 def test_an_api_server_that_is_killed_and_comes_back_loses_nothing_and_nothing_is_done_twice(
