@@ -41,13 +41,12 @@ def examine(settings: Settings, vm: str | None, *, asks_monitor: bool) -> list[F
     """
     inspection = build_inspection(settings)
     checks = [redis_check(RedisLook(settings.redis))]
-    is_neonvm = settings.platform.kind == "neonvm"
-    if is_neonvm or settings.ownership.leases == "kubernetes":
+    if needed := needed_rights(settings):
         checks += cluster_checks(
             lambda: KubernetesLook(ApiServer(settings.kubernetes.kubeconfig, settings.kubernetes.context)),
-            needed_rights(settings),
+            needed,
             useful_rights(settings),
-            needs_vms=is_neonvm,
+            needs_vms=settings.platform.kind == "neonvm",
         )
     checks += [
         fleet_check(inspection.fleet_view),
