@@ -70,11 +70,13 @@ class LoggedPlatform(FakePlatform):
         super().__init__(*vms)
         self._order = log
         self.problem: Exception | None = None
+        self.before_apply: Callable[[], None] = lambda: None
 
     def apply_size(
         self, vm: VirtualMachine, target: Resources, *, token: FencingToken, timeout_s: float
     ) -> None:
         gevent.sleep(0)
+        self.before_apply()
         if self.problem is not None:
             raise self.problem
         super().apply_size(vm, target, token=token, timeout_s=timeout_s)

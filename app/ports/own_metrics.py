@@ -37,6 +37,12 @@ APPLIED = Histogram(
     {"kind": ("upscale", "downscale"), "end": ("observed", "not_applied")},
     bounds=MINUTES,
 )
+LATENCY = Histogram(
+    "vmscaler_resize_latency_seconds",
+    "time from the decision to change a size until it was observed, or given up: queue, permit, monitor too",
+    {"kind": ("upscale", "downscale"), "end": ("observed", "not_applied")},
+    bounds=MINUTES,
+)
 DENIED = Counter("vmscaler_downscales_denied_total", "downscales that a monitor, or the last sample, denied")
 
 BUCKETS = Reading("vmscaler_buckets", "buckets of the fleet, held or not")
@@ -115,6 +121,7 @@ WORKER_FAMILIES: tuple[Family, ...] = (
     POLLS_SKIPPED,
     POLL_FAILURES,
     APPLIED,
+    LATENCY,
     DENIED,
     BUCKETS,
     LEASES_HELD,

@@ -132,8 +132,10 @@ class Executors:
         kind = UPSCALE if action.target.has_field_above(action.current) else DOWNSCALE
         deadline = Monotonic(self._clock.monotonic() + self._settings.apply_timeout_s)
         runner.apply(PlatformStarting(action.target))
+        decided = now if runner.wanted_ms is None else runner.wanted_ms
+        runner.wanted_ms = None
         runner.operation = Operation(
-            kind, action.current, action.target, why, now, deadline, trace=current_span()
+            kind, action.current, action.target, why, now, decided, deadline, trace=current_span()
         )
         try:
             self._commit(runner)

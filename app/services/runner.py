@@ -54,6 +54,7 @@ class Runner:
 
     Attributes:
         plan: what may be done now; `decided` is what the core wants, whatever the operator says.
+        wanted_ms: since when a change of its size is wanted and nobody was asked for it; None: none is.
         task_until: a scaling task is queued or running until then at most.
         is_busy: its actions are being driven right now.
         awaited: what an earlier owner asked for, while it may still come; set from the record.
@@ -100,6 +101,7 @@ class Runner:
         self.status = "ok"
         self.status_reason = ""
         self.status_ms: Millis = clock.wall_ms()
+        self.wanted_ms: Millis | None = None
         self.task_until: Monotonic | None = None
         self.is_busy = False
         self.is_closed = False

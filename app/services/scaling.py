@@ -97,9 +97,12 @@ class Scaling:
             return
         plan = runner.plan
         if runner.is_observed or not plan.has_requests:
+            runner.wanted_ms = None
             self._set_timer(runner, plan)
             return
         kind = scaling_kind(runner.state, plan)
+        if kind is not None and runner.wanted_ms is None:
+            runner.wanted_ms = runner.now()
         if kind is None:
             if runner not in self._ticking:
                 self._ticking.add(runner)

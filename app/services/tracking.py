@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from app.core.model import Millis
 from app.core.resources import Resources
-from app.ports.own_metrics import APPLIED
+from app.ports.own_metrics import APPLIED, LATENCY
 from app.ports.runtime import Monotonic
 from app.ports.tracing import past_span
 from app.ports.vm import VmKey
@@ -20,6 +20,7 @@ class Operation:
     """A resize that the platform has accepted, or is being asked for.
 
     Attributes:
+        since_ms: when the platform was asked; `decided_ms`: when the change was decided.
         deadline: until then the observed size should be `target`.
         is_accepted: the platform said yes; only the observed size says that it was done.
         is_overdue: shown as *not applied*.
@@ -31,6 +32,7 @@ class Operation:
     target: Resources
     why: str
     since_ms: Millis
+    decided_ms: Millis
     deadline: Monotonic
     is_accepted: bool = False
     is_overdue: bool = False
@@ -40,7 +42,9 @@ class Operation:
         """Its trace and the metrics tell how long it took to be observed, or that it was not."""
         size = {"cpu_m": self.target.cpu, "mem_slots": self.target.mem}
         times_ms = self.since_ms, now
-        APPLIED.observe((now - self.since_ms) / 1000, self.kind, "not_applied" if problem else "observed")
+        end = "not_applied" if problem else "observed"
+        APPLIED.observe((now - self.since_ms) / 1000, self.kind, end)
+        LATENCY.observe((now - self.decided_ms) / 1000, self.kind, end)
         past_span(
             "wait until observed", parent=self.trace, times_ms=times_ms, problem=problem, vm=key, **size
         )

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import gevent
 import pytest
 
 from app.core.resources import resources
 from app.errors import InvalidInput, OwnershipLost, PeerError, PeerRefused, PeerTimedOut, PeerUnreachable
 from app.ports import agent_metrics as names
 from app.ports.metrics import Counter
-from app.ports.own_metrics import APPLIED, DENIED, TICK_LATENESS, TICKS
+from app.ports.own_metrics import APPLIED, DENIED, LATENCY, TICK_LATENESS, TICKS
 from app.ports.peers import DownscaleAnswer
-from app.ports.store import FencingToken
+from app.ports.store import BucketName, FencingToken
+from app.ports.vm import VmKey
 from app.services.counting import code_of, count_change, outcome_of
 from app.services.rhythm import Rhythm
+from app.services.tracking import Operation
 from tests.fakes.clock import FakeClock
 from tests.service_builders import a_runner, some_settings
 from tests.worker_harness import Guards, Worker
@@ -75,6 +78,27 @@ def test_an_upscale_is_counted_at_every_step_that_it_takes() -> None:
     assert asked() >= 1
     assert decided() > 0
     assert APPLIED.count("upscale", "observed") == applied + 1
+
+
+def test_a_change_takes_from_its_decision_on_so_what_waits_in_the_queue_counts() -> None:
+    worker = Worker()
+    run, latencies = worker.queue.run, LATENCY.count("upscale", "observed")
+    begun: list[Operation] = []
+
+    def run_late(kind: str, bucket: BucketName, key: VmKey) -> None:
+        gevent.sleep(0.05)
+        run(kind, bucket, key)
+
+    def note_operation() -> None:
+        if worker.runner.operation is not None:
+            begun.append(worker.runner.operation)
+
+    worker.queue.run = run_late
+    worker.platform.before_apply = note_operation
+    worker.sample(cpus=2.5)
+    worker.until(lambda: LATENCY.count("upscale", "observed") == latencies + 1)
+    assert begun[0].since_ms - begun[0].decided_ms >= 50
+    assert worker.runner.wanted_ms is None
 
 
 def test_a_downscale_that_is_denied_was_asked_for_and_not_approved() -> None:

@@ -22,7 +22,8 @@ def begin_resize(runner: Runner, clock: FakeClock, target=BIGGER) -> None:
     runner.apply(PluginSuccessful(runner.now(), target, UNIT))
     runner.apply(PlatformStarting(target))
     deadline = Monotonic(clock.monotonic() + 30)
-    runner.operation = Operation("upscale", runner.state.vm.use, target, "load", runner.now(), deadline, True)
+    now = runner.now()
+    runner.operation = Operation("upscale", runner.state.vm.use, target, "load", now, now, deadline, True)
 
 
 def audit_kinds(runner: Runner) -> list[str]:

@@ -62,7 +62,7 @@ def test_a_size_that_is_not_applied_ends_its_trace_with_the_problem(tracer: Keep
         deadline, since = Monotonic(clock.monotonic() + 30), clock.wall_ms()
         sizes = resources(1_000, 4), resources(2_000, 8)
         runner.operation = Operation(
-            "upscale", *sizes, "load", since, deadline, is_accepted=True, trace=current_span()
+            "upscale", *sizes, "load", since, since, deadline, is_accepted=True, trace=current_span()
         )
     clock.advance(31)
     assert runner.check_overdue()
