@@ -12,31 +12,16 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from app.cluster.lease import Lease, LeaseTimes, bucket_to_shed, buckets_to_try, fair_share
+from app.cluster.lease import Lease, LeaseTimes
 from app.cluster.ring import BucketSet
-from app.cluster.steady_share import Share, SteadyShare
 from app.errors import LeasesUnavailable, StoreUnavailable, VmscalerError
 from app.ports.own_metrics import LEASES_LOST, LEASES_TAKEN, TAKE_OVER
 from app.ports.runtime import Clock, Concurrency, Signal
 from app.ports.store import BucketName, FencingToken, Holder, LeaseRow, LeaseStore, LeaseView
 from app.services.held_leases import HeldLeases, LeaseGuard
+from app.services.taking import Taking
 
 logger = logging.getLogger(__name__)
-
-SETTLE_RENEWALS = 2
-"""Renewals for which the live workers must have stayed before buckets are handed over for them."""
-
-RETURN_S = 1.0
-"""After an outage the others are waited for so long before more than before is taken: two looks of theirs."""
-
-UNTAKEN_S = 1.0
-"""Where a bucket has been free for so long, nobody takes it: no more is handed over."""
-
-LEFT_OVER_S = 0.4
-"""What is free at two looks in a row is in no live worker's share: more than the fair share is taken then."""
-
-LEFT_OVER_PART = 4
-"""Above its share a worker takes at most a fourth of it at one look, so that the others take some, too."""
 
 LOOK_EVERY_S = 0.5
 """Free buckets are looked for at least so often."""
@@ -83,11 +68,7 @@ class Ownership:
         self._seen_token = 0
         self._last_renewal_sent = float("-inf")
         self._last_view: LeaseView | None = None
-        settle_s = self._settle_s = SETTLE_RENEWALS * times.renew_every_s
-        self._all_taken_at = float("-inf")
-        self._share = SteadyShare(settle_s=settle_s, away_s=settle_s, return_s=RETURN_S)
-        self._free_since: dict[BucketName, float] = {}
-        self._above_share_until = float("-inf")
+        self._taking = Taking(clock, bucket_set.total, holder.agent_id, times)
         self._is_leaving = False
         self.problem: str | None = None
 
@@ -112,8 +93,7 @@ class Ownership:
 
     def is_draining(self) -> bool:
         """Whether an operator wants everything handed over and nothing taken."""
-        view = self._last_view
-        return view is not None and self._holder.agent_id in view.draining
+        return self._last_view is not None and self._taking.is_draining(self._last_view)
 
     def view(self) -> LeaseView | None:
         """All leases as of the last successful round; None before the first."""
@@ -256,17 +236,13 @@ class Ownership:
             self._round()
 
     def _take_free(self, view: LeaseView) -> None:
-        share = self._share_now(view)
         free = [bucket for bucket, row in view.leases.items() if self._is_free(row)]
-        tried = buckets_to_try(free, len(self._leases), share.take, self._holder.agent_id)
-        left_over = self._left_over(view, share, free)
-        if not tried and left_over:
-            tried = buckets_to_try(left_over, 0, max(share.take // LEFT_OVER_PART, 1), self._holder.agent_id)
-            self._above_share_until = self._clock.monotonic() + self._times.duration_s
+        held = self._leases.all()
+        tried = self._taking.to_take(view, free, len(held))
         if tried and not self._is_leaving:
             self._acquire([BucketName(bucket) for bucket in tried])
-        elif not self._releasing and self._may_hand_over(view):
-            surplus = bucket_to_shed(self._leases.all(), share.keep)
+        elif not self._releasing:
+            surplus = self._taking.to_hand_over(view, held)
             if surplus is not None:
                 self._releasing.add(BucketName(surplus))
         # Ours in Redis, but not here: given up, or taken by an answer that never came.
@@ -276,30 +252,6 @@ class Ownership:
             if bucket not in tried and view.leases[bucket].holder is not None
         }
         self._release(stray)
-
-    def _share_now(self, view: LeaseView) -> Share:
-        """What we may hold; nothing while draining, whatever the others do."""
-        steady = self._share.look(fair_share(self._total, len(view.takers)), self._clock.monotonic())
-        return Share(0, 0) if self.is_draining() else steady
-
-    def _may_hand_over(self, view: LeaseView) -> bool:
-        """Whether others take what is free: not in a new epoch, nor while workers that died count as live."""
-        now = self._clock.monotonic()
-        if all(row.holder is not None for row in view.leases.values()):
-            self._all_taken_at = now
-        is_taken = now - self._all_taken_at <= UNTAKEN_S and now >= self._above_share_until
-        return (is_taken or self.is_draining()) and not view.silence_ms
-
-    def _left_over(self, view: LeaseView, share: Share, free: list[BucketName]) -> list[BucketName]:
-        """What stays free, though each live worker may take its share: it is in that of one that is gone.
-
-        Its heartbeat counts for as long as it may believe in leases of its own.
-        """
-        now = self._clock.monotonic()
-        self._free_since = {bucket: self._free_since.get(bucket, now) for bucket in free}
-        if self.is_draining() or view.silence_ms or share.take < fair_share(self._total, len(view.takers)):
-            return []
-        return [bucket for bucket, since in self._free_since.items() if now - since >= LEFT_OVER_S]
 
     def _is_free(self, row: LeaseRow) -> bool:
         is_ours = row.holder is not None and row.holder.agent_id == self._holder.agent_id
@@ -362,8 +314,7 @@ class Ownership:
             self._releasing.discard(bucket)
             if self._forget(bucket, token):
                 logger.info("lease released", extra={"bucket": bucket, "token": token})
-                # For those whose share it is, though they may look seldom, before it counts as left over.
-                self._free_since[bucket] = self._clock.monotonic() + max(self._settle_s, UNTAKEN_S)
+                self._taking.handed_over(bucket)
                 self._release({bucket: token})
 
     def _let_go(self, bucket: BucketName, reason: str, kind: str) -> None:
