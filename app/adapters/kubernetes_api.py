@@ -244,12 +244,14 @@ class ApiServer:
                 load_in_cluster(client_configuration=found)
             else:
                 load_file(self._kubeconfig, self._context, found, persist_config=False)
-        except (config.ConfigException, OSError, ValueError, TypeError) as err:
+            loaded = client.ApiClient(found)
+        except Exception as err:
+            # The library lets everything out that a file can cause, YAML's errors and KeyError among it.
             if self._client is not None:
                 # A file that is being written: what was loaded goes on until it can be read.
                 return
-            raise ConfigurationError([f".platform.kubeconfig: {printable(str(err))}"]) from err
-        self._client = client.ApiClient(found)
+            raise ConfigurationError([f".kubernetes.kubeconfig: {printable(str(err))}"]) from err
+        self._client = loaded
         self._loaded_at = self._monotonic()
         self._stamp = self._read_stamp()
 
@@ -259,17 +261,25 @@ class ApiServer:
     def _read_stamp(self) -> tuple[tuple[str, float], ...]:
         """The files that credentials come from, and when each was changed."""
         found = self._client.configuration
-        names = (found.ssl_ca_cert, found.cert_file, found.key_file, self._kubeconfig)
+        names = (found.ssl_ca_cert, found.cert_file, found.key_file, *self._kubeconfigs())
         return tuple((name, _changed_at(name)) for name in names if name)
+
+    def _kubeconfigs(self) -> list[str]:
+        """The files of the kubeconfig, the default one's too."""
+        if self._kubeconfig is not None or os.environ.get(_IN_CLUSTER):
+            return [self._kubeconfig or ""]
+        from kubernetes.config import kube_config
+
+        return [
+            os.path.expanduser(each) for each in kube_config.KUBE_CONFIG_DEFAULT_LOCATION.split(os.pathsep)
+        ]
 
     def _credentials(self) -> dict[str, str]:
         """The authorization header; a token that has expired is refreshed by the library's hook."""
-        from kubernetes import config
-
         try:
             settings = self._client.configuration.auth_settings()
-        except (config.ConfigException, OSError, ValueError) as err:
-            # Such as a file that is being replaced, and empty for the moment.
+        except Exception as err:
+            # Such as a file that is being replaced, and empty or half there for the moment.
             raise PeerUnreachable(self.peer, f"no token: {printable(str(err))}") from err
         return {
             each["key"]: each["value"].strip()

@@ -7,8 +7,10 @@ on a quiet fleet. One that has not ended `WATCH_MARGIN_S` later is dead, whateve
 from __future__ import annotations
 
 import json
+import logging
 import random
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,6 +20,8 @@ from typing import Any
 from app.adapters.kubernetes_api import ApiServer, JsonObject, is_gone
 from app.errors import PeerError, PeerRefused, PeerTimedOut
 from app.protocols.kubernetes_rights import needed, right_on
+
+logger = logging.getLogger(__name__)
 
 PAGE = 500
 """Objects in a page of a list."""
@@ -34,6 +38,9 @@ WATCH_MARGIN_S = 10.0
 
 MIN_PAUSE_S, MAX_PAUSE_S = 0.2, 5.0
 """Between two tries to begin a watch, growing, with jitter."""
+
+SHORTEST_S = 1.0
+"""A watch that the server ends sooner, and without news, is begun again as slowly as one that fails."""
 
 MAX_EVENTS = 10_000
 """Not yet taken; the watch waits above it."""
@@ -129,10 +136,11 @@ class ObjectWatch:
     def _run(self) -> None:
         pause = MIN_PAUSE_S
         while not self._stop.is_set():
-            before = self._version
+            before, begun = self._version, time.monotonic()
             try:
                 self._watch_once()
-                pause = MIN_PAUSE_S
+                is_served = self._version != before or time.monotonic() - begun >= SHORTEST_S
+                pause = MIN_PAUSE_S if is_served else min(pause * 2, MAX_PAUSE_S)
             except PeerError as err:
                 if is_gone(err):
                     self._put(WatchEvent(Kind.EXPIRED, {}))
@@ -140,6 +148,12 @@ class ObjectWatch:
                 self.problem = self._name_right(err)
                 self.failures += 1
                 pause = MIN_PAUSE_S if self._version != before else min(pause * 2, MAX_PAUSE_S)
+            except Exception as err:
+                # Were this thread to end, the collection would stand still and nobody would be told.
+                logger.exception("watch failed", extra={"path": self._path})
+                self.problem = PeerTimedOut(self._api.peer, f"the watch failed: {type(err).__name__}")
+                self.failures += 1
+                pause = min(pause * 2, MAX_PAUSE_S)
             self._stop.wait(pause * random.uniform(0.5, 1.5))  # noqa: S311
 
     def _name_right(self, err: PeerError) -> PeerError:

@@ -6,6 +6,7 @@ live for a VM to be scaled. Against two writers guards the patch's `test` of the
 
 from __future__ import annotations
 
+import random
 import time
 import uuid
 from collections.abc import Callable
@@ -36,6 +37,9 @@ MAX_TAKEN = 1_000
 READ_AT_ONCE = 50
 """Objects of a list that are read between two switches: 2 ms."""
 
+MIN_LIST_PAUSE_S, MAX_LIST_PAUSE_S = 0.5, 30.0
+"""Between two lists where the first has expired, growing; the first one again is at once."""
+
 TOLD_FAILURES = 3
 """Tries in a row to begin a watch, after which its failure is told."""
 
@@ -62,13 +66,18 @@ class NeonvmPlatform:
         self._events: Queue[WatchEvent] = Queue(MAX_EVENTS)
         self._watches: list[ObjectWatch] = []
         self._fleet = KnownFleet(rules)
+        self._is_expired = False
+        self._listed_at = monotonic()
+        self._list_pause_s = 0.0
 
     def changes(self, cursor: Cursor | None, *, wait_s: float) -> InventoryChange:
         """Events since the last call; the whole fleet if events were missed."""
         if cursor is None or cursor != self._cursor:
             return self._list()
-        events = self._gather(wait_s)
-        if any(event.kind is Kind.EXPIRED for event in events):
+        gathered = self._gather(wait_s)
+        events = [event for event in gathered if event.kind is not Kind.EXPIRED]
+        self._is_expired = self._is_expired or len(events) < len(gathered)
+        if self._is_expired and self._may_list():
             return self._list()
         if not events and (failure := self._failure()) is not None:
             # Not a refusal, whatever it is: the list is still good, and the watch goes on by itself.
@@ -146,10 +155,19 @@ class NeonvmPlatform:
         # Whoever has their names now: these VMs are gone.
         gone = [key for key, found in unreadable.items() if before.get(key, found.uid) != found.uid]
         problems = tuple((key, found.problem) for key, found in unreadable.items())
-        self._cursor = cursor
+        self._cursor, self._is_expired, self._listed_at = cursor, False, self._monotonic()
         for watch in self._watches:
             watch.follow()
         return InventoryChange(cursor, True, tuple(updated), tuple(gone), problems)
+
+    def _may_list(self) -> bool:
+        """Whether it is time for another list: those that expire at once must not be read in a loop."""
+        age_s = self._monotonic() - self._listed_at
+        if age_s < self._list_pause_s:
+            return False
+        grown_s = max(self._list_pause_s * 2, MIN_LIST_PAUSE_S) * random.uniform(0.8, 1.2)  # noqa: S311
+        self._list_pause_s = min(grown_s, MAX_LIST_PAUSE_S) if age_s < 2 * MAX_LIST_PAUSE_S else 0.0
+        return True
 
     def _gather(self, wait_s: float) -> list[WatchEvent]:
         found: list[WatchEvent] = []
@@ -162,6 +180,8 @@ class NeonvmPlatform:
         return found
 
     def _failure(self) -> PeerError | None:
+        if self._is_expired:
+            return PeerTimedOut(self._api.peer, "lists expire as soon as they are read; a pause is made")
         return next((watch.problem for watch in self._watches if watch.failures >= TOLD_FAILURES), None)
 
     # --- one VM ---------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -79,7 +80,9 @@ class NeonvmCluster:
         """A platform of its own connections, as each worker has one."""
         api = ApiServer(self.server.kubeconfig(kubeconfig_path))
         ports, targets = VmPorts(9100, 10301, 10302), ScalingConfig(0.9, 0.75)
-        return NeonvmPlatform(api, FleetRules(rules.pop("selection", SELECTION), targets, ports, **rules))
+        monotonic = rules.pop("monotonic", time.monotonic)
+        found = FleetRules(rules.pop("selection", SELECTION), targets, ports, **rules)
+        return NeonvmPlatform(api, found, monotonic=monotonic)
 
     def change(self, name: str, path: str, value: Any, namespace: str = "sim") -> Json:
         """Set one field, by dotted path, as another client would; `...` takes it away."""

@@ -10,12 +10,12 @@ from pathlib import Path
 from queue import Queue
 
 import pytest
-from kubernetes.config import incluster_config
+from kubernetes.config import incluster_config, kube_config
 
 from app.adapters import kubernetes_api, kubernetes_watch
 from app.adapters.kubernetes_api import ApiServer
 from app.adapters.kubernetes_watch import Kind, ObjectWatch, WatchEvent
-from app.errors import PeerRefused, PeerUnreachable
+from app.errors import ConfigurationError, PeerRefused, PeerUnreachable
 from tests.fakes.certificates import Certificate, Certificates, make_certificates
 from tests.fakes.kube_server import KubeServer
 from tests.fakes.neonvm_cluster import VMS, vm_object
@@ -108,6 +108,83 @@ def test_a_token_file_of_the_kubeconfig_is_read_again(
     token.write_text("second")
     server.faults.token = "second"
     ask(api)
+    api.close()
+
+
+BROKEN = ('{"apiVersion": "v1", "clusters": [{"na', "", "[]", "clusters: {", "a: b: c", "hello", "\x00")
+"""A kubeconfig that is being written, or is none."""
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_kubeconfig_that_is_half_written_ends_no_watch(
+    serve: list[KubeServer], tmp_path: Path, at_once: None, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr(kubernetes_watch, "MAX_PAUSE_S", 0.2)
+    server = KubeServer()
+    serve.append(server)
+    path = tmp_path / "k"
+    api = ApiServer(server.kubeconfig(str(path)))
+    events: Queue[WatchEvent] = Queue()
+    watch = ObjectWatch(api, PATH, {}, events)
+    assert watch.read_all() == []
+    watch.follow()
+    until(lambda: server.open_watches == 1, "it watches")
+    whole = path.read_text()
+    path.write_text(text)
+    os.utime(path, (1_900_000_000.0, 1_900_000_000.0))
+    before = server.seen["watch", VMS]
+    server.cut_watches()
+    until(lambda: server.seen["watch", VMS] > before, "it watches with what it had loaded")
+    path.write_text(whole)
+    server.store.put(VMS, vm_object("a"))
+    assert events.get(timeout=60).item["metadata"]["name"] == "a"
+    watch.close()
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_kubeconfig_that_cannot_be_read_at_first_is_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "k"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match=r"\.kubernetes\.kubeconfig"):
+        ask(ApiServer(str(path)))
+
+
+def test_what_a_watch_did_not_expect_is_told_and_does_not_end_it(
+    serve: list[KubeServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = KubeServer()
+    serve.append(server)
+    api = ApiServer(server.kubeconfig(str(tmp_path / "k")))
+    events: Queue[WatchEvent] = Queue()
+    watch = ObjectWatch(api, PATH, {}, events)
+    assert watch.read_all() == []
+    with monkeypatch.context() as broken:
+        broken.setattr(kubernetes_watch, "_read_event", lambda line, peer: {}[peer])
+        watch.follow()
+        server.store.put(VMS, vm_object("a"))
+        until(lambda: watch.failures > 0 and "KeyError" in str(watch.problem), "it is told")
+    assert events.get(timeout=60).item["metadata"]["name"] == "a"
+    watch.close()
+
+
+def test_the_default_kubeconfig_is_looked_at_again_as_well(
+    certificates: Certificates,
+    serve: list[KubeServer],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    at_once: None,
+) -> None:
+    server, later = KubeServer(), KubeServer()
+    serve += [server, later]
+    path = tmp_path / "k"
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", server.kubeconfig(str(path)))
+    api = ApiServer()
+    ask(api)
+    later.kubeconfig(str(path))
+    os.utime(path, (1_900_000_000.0, 1_900_000_000.0))
+    ask(api)
+    assert later.seen["list", VMS] == 1
     api.close()
 
 

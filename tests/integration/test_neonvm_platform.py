@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from app.ports.store import FencingToken
 from app.ports.vm import VirtualMachine, VmKey
 from app.protocols.virtual_machine import Selection
 from app.services.inventory import Inventory
+from tests.fakes.clock import FakeClock
 from tests.fakes.neonvm_cluster import ENABLED, SELECTION, VMS, NeonvmCluster, vm_object
 from tests.fleet_process import until
 
@@ -218,6 +220,26 @@ def test_versions_that_were_forgotten_lead_to_a_new_list(
     cluster.server.cut_watches()
     until(lambda: followed.step() and key("b") not in followed.vms, "the list is read again")
     assert followed.lists == 2
+
+
+def test_lists_that_expire_at_once_are_read_at_growing_distances(
+    cluster: NeonvmCluster, tmp_path: Path
+) -> None:
+    clock = FakeClock()
+    platform = cluster.platform(str(tmp_path / "k"), monotonic=clock.monotonic)
+    followed = Followed(platform)
+    cluster.store.compacted = 10**9
+    cluster.server.cut_watches()
+    distances: list[int] = []
+    for _ in range(12):
+        started, lists = clock.monotonic(), followed.lists
+        while followed.lists == lists:
+            with suppress(PeerTimedOut):
+                followed.step(0.05)
+            clock.advance(0.25)
+        distances.append(round(clock.monotonic() - started))
+    assert min(distances[-3:]) >= 20
+    platform.close()
 
 
 def test_a_watch_cut_a_hundred_times_loses_nothing_and_lists_never_again(
