@@ -110,7 +110,12 @@ def event_server(server: AnyServer) -> Iterator[AnyServer]:
         protocol_version = "HTTP/1.1"
 
         def _do(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            length = int(self.headers.get("content-length", 0))
+            body = self.rfile.read(length)
+            if len(body) < length:
+                # Whoever sent it was killed meanwhile: it is no request.
+                self.close_connection = True
+                return
             headers = {name.lower(): value for name, value in self.headers.items()}
             code, answer = server.answer(Request(self.command, self.path, headers, body))
             if code == 0:
