@@ -6,6 +6,7 @@ nothing is asked of the platform for it until it can be read again.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ from app.protocols.virtual_machine import (
     key_of,
     read_virtual_machine,
 )
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +58,16 @@ class FleetRules:
 
 @dataclass(frozen=True, slots=True)
 class KnownVm:
-    """A VM as its object told last, with what a patch of it is based on."""
+    """A VM as its object told last, with what a patch of it is based on.
+
+    Attributes:
+        warnings: what is odd about it without being wrong.
+    """
 
     vm: VirtualMachine
     basis: UseBasis
     version: str
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +137,17 @@ class KnownFleet:
         found = read_virtual_machine(item, self._rules.selection, self._rules.targets)
         writer = self._writer(found)
         vm = _machine(found, self._rules.ports, writer, self._overwrites(found, writer))
-        self.vms[vm.key] = KnownVm(vm, found.basis, _text(item, "resourceVersion"))
+        self._warn(vm.key, found)
+        self.vms[vm.key] = KnownVm(vm, found.basis, _text(item, "resourceVersion"), found.warnings)
         self.unreadable.pop(vm.key, None)
         return vm
+
+    def _warn(self, key: VmKey, found: VmObject) -> None:
+        """Log what is odd, once for as long as it stays the same."""
+        known = self._known(found)
+        for warning in found.warnings:
+            if known is None or warning not in known.warnings:
+                logger.warning("VM is odd", extra={"vm": key[:200], "reason": warning[:200]})
 
     def _known(self, found: VmObject) -> KnownVm | None:
         """The same VM as it was, also before a list."""

@@ -94,6 +94,21 @@ def test_a_vm_that_cannot_be_read_is_named_and_the_others_go_on(
     assert change.unreadable == (("sim/b", ".spec.guest.memorySlots.max: must be a whole number of slots"),)
 
 
+def test_a_use_outside_of_its_bounds_is_warned_of_once_and_the_vm_is_taken(
+    cluster: NeonvmCluster, platform: NeonvmPlatform, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.change("a", "spec.guest.cpus.use", 7)
+    followed = Followed(platform)
+    assert followed.vms[key("a")].use.cpu == 7000
+    cluster.change("a", "metadata.labels.more", "x")
+    cluster.change("b", "status.podIP", "127.0.0.9")
+    until(lambda: followed.step() and "127.0.0.9" in str(followed.vms[key("b")].metrics), "both are seen")
+    followed.take(platform.changes(None, wait_s=0))
+    told = [vars(record) for record in caplog.records if record.message == "VM is odd"]
+    assert [each["vm"] for each in told] == ["sim/a"]
+    assert ".spec.guest: use (cpu 7" in told[0]["reason"]
+
+
 def test_a_vm_that_cannot_be_read_any_more_stays_as_it_was_and_nothing_is_asked_for_it(
     cluster: NeonvmCluster, platform: NeonvmPlatform
 ) -> None:
