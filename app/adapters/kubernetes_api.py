@@ -124,6 +124,10 @@ class ApiServer:
                 self._judge(response, self._read(response, deadline))
             yield self._split(response, deadline)
 
+    def check(self) -> None:
+        """Load the credentials, without a request. Raises ConfigurationError where that can't be done."""
+        self._load()
+
     @property
     def peer(self) -> str:
         """How errors call it."""

@@ -30,6 +30,18 @@ def needed_rights(settings: Settings) -> list[Right]:
     return found
 
 
+def check_credentials(settings: Settings) -> None:
+    """Stop a process that could never talk to the API server that it needs, before it takes any VM.
+
+    Raises:
+        ConfigurationError: the kubeconfig, or the pod's service account, can't be loaded.
+    """
+    if needed_rights(settings):
+        from app.adapters.kubernetes_api import ApiServer
+
+        ApiServer(settings.kubernetes.kubeconfig, settings.kubernetes.context).check()
+
+
 def useful_rights(settings: Settings) -> list[Right]:
     """Those without which less is told."""
     if settings.platform.kind != "neonvm":

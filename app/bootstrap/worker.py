@@ -9,6 +9,7 @@ from app.adapters.clock import SystemClock
 from app.adapters.green import GreenConcurrency
 from app.adapters.recording_files import RecordingDirectory
 from app.bootstrap.billing import build_billing
+from app.bootstrap.cluster_rights import check_credentials
 from app.bootstrap.identity import make_facts, make_holder
 from app.bootstrap.informants import build_informants
 from app.bootstrap.leases import build_bucket_names, build_lease_store
@@ -109,6 +110,7 @@ def build_agent(settings: Settings, worker: str, queue: TaskQueue, bell: StatBel
     Raises:
         ConfigurationError: something that the configuration names can't be used.
     """
+    check_credentials(settings)
     times = agent_settings(settings, worker)
     clock, concurrency = SystemClock(), GreenConcurrency()
     stores = Stores(settings)
