@@ -28,14 +28,14 @@ demo: setup ## a whole fleet on this machine, live on one screen (DEMO_SECONDS=9
 demo-vm: setup ## two real VMs, scaled under load, no root (DEMO_SECONDS=240: unattended; needs QEMU)
 	@$(BIN)/vmscaler demo-vm --stop-with-parent
 
-check: setup ## style, types, floors, fast tests (under 90 s)
+check: setup ## style, types, floors, fast tests (about 2 min)
 	$(BIN)/ruff check app workers tests
 	$(BIN)/ruff format --check app workers tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2 tests/unit tests/property tests/model tests/architecture
+	$(BIN)/python -m pytest -n 2 --ignore tests/architecture/test_pure_coverage.py tests/unit tests/property tests/model tests/architecture
 
-test: setup ## every test (about 12 min)
+test: setup ## every test (about 9 min)
 	$(BIN)/python -m pytest -n 3 --dist loadfile tests
 
 bench: setup ## CPU and memory: operations, monitors, metrics, a whole fleet (about 6 min)
