@@ -24,6 +24,9 @@ from app.protocols.printable import printable
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """A page of 500 VMs has 2 to 5 MB."""
 
+TOO_LARGE = 413
+"""`code` of an answer that is over it: a smaller page may not be."""
+
 MAX_LINE_BYTES = 4 * 1024 * 1024
 """One event of a watch; an object has at most 1.5 MB."""
 
@@ -84,7 +87,8 @@ class ApiServer:
         Raises:
             PeerUnreachable: nothing was sent.
             PeerTimedOut: no whole answer, or a 5xx: it may have taken effect.
-            PeerRefused: `code` is the status; a 429 keeps all requests back for as long as the server asked.
+            PeerRefused: `code` is the status, or `TOO_LARGE`; a 429 keeps all requests back for as
+                long as the server asked.
             ConfigurationError: the credentials can't be loaded.
         """
         deadline = self._monotonic() + timeout_s
@@ -185,7 +189,7 @@ class ApiServer:
         for chunk in self._chunks(response, deadline):
             content += chunk
             if len(content) > MAX_ANSWER_BYTES:
-                raise PeerRefused(self.peer, f"answer over {MAX_ANSWER_BYTES} bytes", code=response.status)
+                raise PeerRefused(self.peer, f"answer over {MAX_ANSWER_BYTES} bytes", code=TOO_LARGE)
         return bytes(content)
 
     def _split(self, response: Any, deadline: float) -> Iterator[bytes]:

@@ -17,7 +17,7 @@ from enum import StrEnum
 from queue import Full, Queue
 from typing import Any
 
-from app.adapters.kubernetes_api import ApiServer, JsonObject, is_gone
+from app.adapters.kubernetes_api import TOO_LARGE, ApiServer, JsonObject, is_gone
 from app.errors import PeerError, PeerRefused, PeerTimedOut
 from app.protocols.kubernetes_rights import needed, right_on
 
@@ -120,7 +120,7 @@ class ObjectWatch:
         found: list[JsonObject] = []
         query = {**self._selectors, "limit": str(PAGE)}
         while True:
-            page = self._api.call("GET", self._path, query=query, timeout_s=timeout_s)
+            page = self._read_page(query, timeout_s)
             items, metadata = page.get("items"), page.get("metadata")
             if not isinstance(items, list) or not isinstance(metadata, dict):
                 raise PeerRefused(self._api.peer, f"{self._path}: answered no list")
@@ -132,6 +132,17 @@ class ObjectWatch:
             if not token:
                 return found
             query["continue"] = str(token)
+
+    def _read_page(self, query: dict[str, str], timeout_s: float) -> JsonObject:
+        """One page; of objects that are too large for one, fewer from here on: they keep no others away."""
+        while True:
+            try:
+                return self._api.call("GET", self._path, query=query, timeout_s=timeout_s)
+            except PeerRefused as err:
+                limit = int(query["limit"]) // 4
+                if err.code != TOO_LARGE or limit == 0:
+                    raise
+                query["limit"] = str(limit)
 
     def _run(self) -> None:
         pause = MIN_PAUSE_S

@@ -79,6 +79,20 @@ def test_the_list_comes_in_pages_and_is_whole(cluster: NeonvmCluster, platform: 
     assert cluster.server.seen["list", VMS] == 4
 
 
+def test_objects_that_are_too_large_for_one_page_come_in_smaller_ones(
+    cluster: NeonvmCluster, platform: NeonvmPlatform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for turn in range(20):
+        item = vm_object(f"large-{turn:02}")
+        item["metadata"]["annotations"] = {"more": "x" * 50_000}
+        cluster.store.put(VMS, item)
+    monkeypatch.setattr("app.adapters.kubernetes_api.MAX_ANSWER_BYTES", 400_000)
+    assert len(platform.changes(None, wait_s=0).updated) == 23
+    monkeypatch.setattr("app.adapters.kubernetes_api.MAX_ANSWER_BYTES", 40_000)
+    with pytest.raises(PeerRefused, match="answer over 40000 bytes"):
+        platform.changes(None, wait_s=0)
+
+
 def test_a_list_whose_pages_expire_is_begun_again(cluster: NeonvmCluster, platform: NeonvmPlatform) -> None:
     cluster.server.faults.page_limit = 1
     cluster.server.faults.expire_pages = 2
