@@ -100,7 +100,7 @@ def _place(found: Imported, path: tuple[str, ...], value: object) -> None:
     section = _section(at[0]) if len(at) == 1 else None
     setting = None if section is None else _setting(section, path[-1], value)
     if section is None or setting is None:
-        found.left_out.append(("." + ".".join(path), _reason(path)))
+        found.left_out.append(("." + ".".join(path), _reason(path, section)))
         return
     name, converted = setting
     inner = cast(Values, found.values.setdefault(at[0], {}))
@@ -165,5 +165,10 @@ def _model(annotation: object) -> type[BaseModel] | None:
     return None
 
 
-def _reason(path: tuple[str, ...]) -> str:
+def _reason(path: tuple[str, ...], section: type[BaseModel] | None = None) -> str:
+    """Why a value has no place; `section` is where its place would be."""
+    if path in _SECTIONS or path in _MOVED:
+        return "must be an object"
+    if section is not None and f"{path[-1]}Seconds" in {each.alias for each in section.model_fields.values()}:
+        return "no duration such as 5s or 1m30s"
     return next((reason for name, reason in _REASONS.items() if name in path), _OTHERWISE)

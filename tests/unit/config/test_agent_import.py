@@ -43,7 +43,12 @@ def test_durations_as_text_become_seconds(text: str, seconds: float) -> None:
 @pytest.mark.parametrize("text", ["5", "five", "-5s", "5s ", "5 s", "s", 5, "1" * 70 + "s"])
 def test_what_is_no_duration_is_left_out(text: object) -> None:
     found = import_agent_config({"monitor": {"responseTimeout": text}})
-    assert found.left_out == [(".monitor.responseTimeout", "no such setting here")]
+    assert found.left_out == [(".monitor.responseTimeout", "no duration such as 5s or 1m30s")]
+
+
+@pytest.mark.parametrize("name", ["scaling", "monitor", "neonvm"])
+def test_a_section_that_is_no_object_is_told_as_that(name: str) -> None:
+    assert import_agent_config({name: 5}).left_out == [(f".{name}", "must be an object")]
 
 
 def test_values_that_later_versions_moved_come_back_to_their_first_place() -> None:
