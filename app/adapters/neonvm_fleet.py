@@ -89,20 +89,20 @@ class KnownFleet:
     Attributes:
         vms: those that can be read.
         unreadable: those that can't.
+
+    Args:
+        earlier: VMs as they were before the list.
     """
 
-    def __init__(self, rules: FleetRules) -> None:
+    def __init__(self, rules: FleetRules, earlier: dict[VmKey, KnownVm] | None = None) -> None:
         self._rules = rules
         self.vms: dict[VmKey, KnownVm] = {}
         self.unreadable: dict[VmKey, UnreadableVm] = {}
-        self._earlier: dict[VmKey, KnownVm] = {}
+        self._earlier: dict[VmKey, KnownVm] = earlier or {}
 
-    def begin_anew(self) -> dict[VmKey, str]:
-        """Forget everything, before a list; the uid of each VM that was known."""
-        before = {key: known.vm.uid for key, known in self.vms.items()}
-        self._earlier = self.vms
-        self.vms, self.unreadable = {}, {}
-        return before
+    def begin_anew(self) -> KnownFleet:
+        """An empty one, to read a list into; this one stays as it is, for whoever asks meanwhile."""
+        return KnownFleet(self._rules, self.vms)
 
     def fold(self, cursor: Cursor, events: Sequence[WatchEvent]) -> InventoryChange:
         """The last word on each VM; what is older than what is known is left out."""

@@ -143,15 +143,16 @@ class NeonvmPlatform:
             for path in _collections(self._rules.namespaces)
         ]
         items = [item for watch in self._watches for item in watch.read_all()]
-        before = self._fleet.begin_anew()
+        before = {key: known.vm.uid for key, known in self._fleet.vms.items()}
+        fleet = self._fleet.begin_anew()
         cursor = Cursor(str(uuid.uuid4()))
         updated: list[VirtualMachine] = []
         for start in range(0, len(items), READ_AT_ONCE):
             part = items[start : start + READ_AT_ONCE]
-            updated += self._fleet.fold(cursor, [WatchEvent(Kind.ADDED, item) for item in part]).updated
+            updated += fleet.fold(cursor, [WatchEvent(Kind.ADDED, item) for item in part]).updated
             # Others' turn, sockets and timers included: a whole fleet takes a third of a second.
             time.sleep(0.001)
-        unreadable = self._fleet.unreadable
+        self._fleet, unreadable = fleet, fleet.unreadable
         # Whoever has their names now: these VMs are gone.
         gone = [key for key, found in unreadable.items() if before.get(key, found.uid) != found.uid]
         problems = tuple((key, found.problem) for key, found in unreadable.items())

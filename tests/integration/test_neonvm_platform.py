@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from app.adapters.neonvm_fleet import KnownFleet
 from app.adapters.platform_neonvm import NeonvmPlatform
 from app.core.model import Mode
 from app.core.resources import resources
@@ -97,6 +99,24 @@ def test_a_list_whose_pages_expire_is_begun_again(cluster: NeonvmCluster, platfo
     cluster.server.faults.page_limit = 1
     cluster.server.faults.expire_pages = 2
     assert len(platform.changes(None, wait_s=0).updated) == 3
+
+
+def test_a_vm_is_not_taken_for_gone_while_the_list_is_read_again(
+    cluster: NeonvmCluster, platform: NeonvmPlatform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vm = Followed(platform).vms[key("c")]
+    fold, turns = KnownFleet.fold, [0]
+
+    def resize_after_the_first(fleet: KnownFleet, *args: Any) -> InventoryChange:
+        turns[0] += 1
+        if turns[0] == 2:
+            platform.apply_size(vm, resources(2000, 2), token=TOKEN, timeout_s=_LIMIT_S)
+        return fold(fleet, *args)
+
+    monkeypatch.setattr("app.adapters.platform_neonvm.READ_AT_ONCE", 1)
+    monkeypatch.setattr(KnownFleet, "fold", resize_after_the_first)
+    assert len(platform.changes(None, wait_s=0).updated) == 3
+    assert cluster.store.get(VMS, "sim", "c")["spec"]["guest"]["memorySlots"]["use"] == 2
 
 
 def test_a_vm_that_cannot_be_read_is_named_and_the_others_go_on(
