@@ -17,12 +17,16 @@ def test_a_job_counts_until_it_ends_fails_or_is_cancelled() -> None:
     assert concurrency.jobs == 3
     fails.join(10)
     never.join(10)
-    gevent.idle()
-    assert concurrency.jobs == 1
+    until_jobs_are(concurrency, 1)
     stop.set()
     waits.join(10)
-    gevent.idle()
-    assert concurrency.jobs == 0
+    until_jobs_are(concurrency, 0)
+
+
+def until_jobs_are(concurrency: GreenConcurrency, count: int) -> None:
+    with gevent.Timeout(10):
+        while concurrency.jobs != count:
+            gevent.sleep(0.001)
 
 
 def test_a_sleep_of_nothing_lets_timers_have_their_turn_each_time() -> None:
