@@ -135,7 +135,8 @@ def test_each_taken_stat_has_one_fate_and_a_vms_accepted_ones_are_in_order(steps
                 world.jobs.run()
                 world.jobs.advance(1.0)
         assert_sums(world)
-    world.jobs.advance(60.0)
+    # Stats of one VM wait for each other, each for up to 15 s of its own.
+    world.jobs.advance(16.0 * (len(steps) + 1))
     assert world.jobs.alive == set()
     ended = Counter(
         stat for stat, fate in world.fates if fate not in (Fate.FORWARDED, Fate.RETURNED)
