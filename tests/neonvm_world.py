@@ -24,6 +24,7 @@ from tests.celery_process import CeleryProcess, write_config
 from tests.fakes.guest_on_loop import GuestOnLoop
 from tests.fakes.kube_store import Json
 from tests.fakes.neonvm_cluster import VMS, NeonvmCluster, vm_object
+from tests.fleet_process import until
 
 SCHEDULER = "autoscale-scheduler"
 GIB = 1024**3
@@ -101,7 +102,36 @@ class Servers:
         self.guest.close()
 
 
-class NeonvmWorld:
+def polls(servers: Servers, more: int = 3) -> None:
+    """Wait for as many more polls: what was to follow from the last ones has begun."""
+    before = servers.pages.gets
+    until(lambda: servers.pages.gets >= before + more, "it is polled")
+
+
+class StoredVms:
+    """What a worker has written of the VMs in namespace `sim`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._stores = Stores(settings)
+
+    def record(self, name: str) -> dict[str, Any] | None:
+        """Of a VM that is there; one that is gone can still be looked at elsewhere."""
+        raw = self._stores.states.load(self._bucket(name)).get(VmKey(f"sim/{name}"))
+        return None if raw is None else dict(json.loads(raw))
+
+    def trail(self, name: str) -> list[dict[str, Any]]:
+        """Entries of its audit trail, oldest first."""
+        entries = self._stores.states.events(self._bucket(name), VmKey(f"sim/{name}"), 1000)
+        return [json.loads(entry) for _, entry in entries]
+
+    def kinds(self, name: str) -> list[str]:
+        return [str(entry["kind"]) for entry in self.trail(name)]
+
+    def _bucket(self, name: str) -> BucketName:
+        return BucketName(self._stores.ring.owner(f"sim/{name}"))
+
+
+class NeonvmWorld(StoredVms):
     """The cluster, a worker and a beat; `close` ends them all.
 
     Attributes:
@@ -129,7 +159,7 @@ class NeonvmWorld:
             scaling={"applyTimeoutSeconds": 2.0, "retryFailedRequestSeconds": 1.0},
         )
         self.settings: Settings = load_settings(str(config), {"K8S_POD_IP": "127.0.0.1"})
-        self._stores = Stores(self.settings)
+        super().__init__(self.settings)
         self.worker = CeleryProcess.worker(config, directory)
         self._beat = CeleryProcess.beat(config, directory)
 
@@ -181,19 +211,3 @@ class NeonvmWorld:
         """Patches of this VM, by its uid, in the order in which they came."""
         uid = self.item(name)["metadata"]["uid"]
         return [patch for patch in self.cluster.server.patches if patch[0]["value"] == uid]
-
-    def record(self, name: str) -> dict[str, Any] | None:
-        """Of a VM that is there; one that is gone can still be looked at elsewhere."""
-        raw = self._stores.states.load(self._bucket(name)).get(VmKey(f"sim/{name}"))
-        return None if raw is None else dict(json.loads(raw))
-
-    def trail(self, name: str) -> list[dict[str, Any]]:
-        """Entries of its audit trail, oldest first."""
-        entries = self._stores.states.events(self._bucket(name), VmKey(f"sim/{name}"), 1000)
-        return [json.loads(entry) for _, entry in entries]
-
-    def kinds(self, name: str) -> list[str]:
-        return [str(entry["kind"]) for entry in self.trail(name)]
-
-    def _bucket(self, name: str) -> BucketName:
-        return BucketName(self._stores.ring.owner(f"sim/{name}"))

@@ -7,16 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from app.adapters.embedded_redis import EmbeddedRedis
-from app.bootstrap.stores import Stores
 from app.config import Settings, load_settings
 from app.core.resources import Resources, resources
-from app.ports.store import BucketName
-from app.ports.vm import VmKey
 from app.protocols.quantity import parse_milli_cpu
 from tests.celery_process import CeleryProcess, write_config
 from tests.fakes.neonvm_cluster import vm_object
 from tests.manifests import copy_with_secrets
-from tests.neonvm_world import SCHEDULER, Pages, Servers
+from tests.neonvm_world import SCHEDULER, Pages, Servers, StoredVms
 from tests.real_apiserver import RealApiServer
 
 ACCOUNT = "system:serviceaccount:vmscaler:vmscaler-worker"
@@ -26,7 +23,7 @@ POD_IP = "10.1.2.3"
 SCHEDULER_HOST = "127.0.4.1"
 
 
-class RealWorld:
+class RealWorld(StoredVms):
     """The worker has the rights that compose/kubernetes gives it, and its token from a file.
 
     Attributes:
@@ -65,7 +62,7 @@ class RealWorld:
             scaling={"applyTimeoutSeconds": 4.0, "retryFailedRequestSeconds": 1.0},
         )
         self.settings: Settings = load_settings(str(config), {"K8S_POD_IP": POD_IP})
-        self._stores = Stores(self.settings)
+        super().__init__(self.settings)
         self.worker = CeleryProcess.worker(config, directory)
         self._beat = CeleryProcess.beat(config, directory)
 
@@ -168,21 +165,6 @@ class RealWorld:
                 found[service] += [address for end in each["endpoints"] for address in end["addresses"]]
         return found
 
-    def record(self, name: str) -> dict[str, Any] | None:
-        raw = self._stores.states.load(self._bucket(name)).get(VmKey(f"sim/{name}"))
-        return None if raw is None else dict(json.loads(raw))
-
-    def trail(self, name: str) -> list[dict[str, Any]]:
-        """Entries of its audit trail, oldest first."""
-        entries = self._stores.states.events(self._bucket(name), VmKey(f"sim/{name}"), 1000)
-        return [json.loads(entry) for _, entry in entries]
-
-    def kinds(self, name: str) -> list[str]:
-        return [str(entry["kind"]) for entry in self.trail(name)]
-
     def requests(self) -> list[dict[str, Any]]:
         """The worker's, by the API server's audit log."""
         return self._server.requests_of(ACCOUNT)
-
-    def _bucket(self, name: str) -> BucketName:
-        return BucketName(self._stores.ring.owner(f"sim/{name}"))

@@ -37,9 +37,9 @@ def check_credentials(settings: Settings) -> None:
         ConfigurationError: the kubeconfig, or the pod's service account, can't be loaded.
     """
     if needed_rights(settings):
-        from app.adapters.kubernetes_api import ApiServer
+        from app.bootstrap.api_server import build_api_server
 
-        ApiServer(settings.kubernetes.kubeconfig, settings.kubernetes.context).check()
+        build_api_server(settings).check()
 
 
 def useful_rights(settings: Settings) -> list[Right]:

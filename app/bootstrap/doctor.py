@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app.adapters.clock import SystemClock
-from app.adapters.kubernetes_api import ApiServer
 from app.adapters.kubernetes_probe import KubernetesLook
 from app.adapters.reach import NetworkReach
 from app.adapters.redis_probe import RedisLook
+from app.bootstrap.api_server import build_api_server, scheduler_selector
 from app.bootstrap.cluster_rights import needed_rights, useful_rights
 from app.bootstrap.peers import build_metrics_pages, build_monitor_dialer
 from app.bootstrap.platform import build_platform, build_scheduler_watch
@@ -43,7 +43,7 @@ def examine(settings: Settings, vm: str | None, *, asks_monitor: bool) -> list[F
     checks = [redis_check(RedisLook(settings.redis))]
     if needed := needed_rights(settings):
         checks += cluster_checks(
-            lambda: KubernetesLook(ApiServer(settings.kubernetes.kubeconfig, settings.kubernetes.context)),
+            lambda: KubernetesLook(build_api_server(settings)),
             needed,
             useful_rights(settings),
             needs_vms=settings.platform.kind == "neonvm",
@@ -59,10 +59,9 @@ def examine(settings: Settings, vm: str | None, *, asks_monitor: bool) -> list[F
 
 def _scheduler_check(settings: Settings) -> Check:
     reach = NetworkReach(peer_tls(settings.security.peers.scheduler, ".security.peers.scheduler"))
-    kubernetes = settings.kubernetes
     if settings.platform.kind == "neonvm":
-        selector = kubernetes.scheduler_selector or f"name={settings.scheduler.scheduler_name}"
-        where = f"no pod with {selector} in namespace {kubernetes.scheduler_namespace}"
+        place = settings.kubernetes.scheduler_namespace
+        where = f"no pod with {scheduler_selector(settings)} in namespace {place}"
         step = "see that it runs; else set kubernetes.schedulerSelector and kubernetes.schedulerNamespace"
         source = "the API server"
     else:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from app.adapters.kubernetes_api import ApiServer
 from app.adapters.kubernetes_events import KubernetesEvents
 from app.adapters.kubernetes_scheduler import PodSchedulerWatch
 from app.adapters.neonvm_fleet import FleetRules, VmPorts
 from app.adapters.platform_neonvm import NeonvmPlatform
+from app.bootstrap.api_server import build_api_server, scheduler_selector
 from app.config import Settings
 from app.ports.platform import Platform
 from app.ports.runtime import Clock
@@ -16,15 +16,18 @@ from app.protocols.virtual_machine import Selection
 
 def build_neonvm(settings: Settings) -> NeonvmPlatform:
     """The VMs of the cluster, or of this process' node."""
-    return NeonvmPlatform(_api(settings), _rules(settings))
+    return NeonvmPlatform(build_api_server(settings), _rules(settings))
 
 
 def build_pod_watch(settings: Settings, clock: Clock) -> PodSchedulerWatch:
     """The scheduler's pod."""
     kubernetes, scheduler = settings.kubernetes, settings.scheduler
-    selector = kubernetes.scheduler_selector or f"name={scheduler.scheduler_name}"
     return PodSchedulerWatch(
-        _api(settings), kubernetes.scheduler_namespace, selector, scheduler.request_port, clock
+        build_api_server(settings),
+        kubernetes.scheduler_namespace,
+        scheduler_selector(settings),
+        scheduler.request_port,
+        clock,
     )
 
 
@@ -32,12 +35,7 @@ def build_vm_events(settings: Settings, platform: Platform, clock: Clock, worker
     """Events on the objects of VMs that can't be read; None where `platform` is not this one's."""
     if not isinstance(platform, NeonvmPlatform):
         return None
-    return KubernetesEvents(_api(settings), platform.unreadable_uid, clock.wall_ms, worker)
-
-
-def _api(settings: Settings) -> ApiServer:
-    """Connections of their own for each user: one that waits keeps nobody else back."""
-    return ApiServer(settings.kubernetes.kubeconfig, settings.kubernetes.context)
+    return KubernetesEvents(build_api_server(settings), platform.unreadable_uid, clock.wall_ms, worker)
 
 
 def _rules(settings: Settings) -> FleetRules:

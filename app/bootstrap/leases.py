@@ -77,8 +77,8 @@ def build_bucket_names(
     """What lets buckets' names in the cluster lead to their holder, if that is switched on."""
     if not settings.ownership.services:
         return []
-    from app.adapters.kubernetes_api import ApiServer
     from app.adapters.kubernetes_bucket_services import KubernetesBucketServices, ServicePlace
+    from app.bootstrap.api_server import build_api_server
 
     place = ServicePlace(
         lease_namespace(settings),
@@ -86,7 +86,7 @@ def build_bucket_names(
         own_ip(settings.env.pod_ip, settings.web.host),
         settings.web.port or HTTP_PORT,
     )
-    api = ApiServer(settings.kubernetes.kubeconfig, settings.kubernetes.context)
+    api = build_api_server(settings)
     return [BucketNames(KubernetesBucketServices(api, place), guards, server, concurrency)]
 
 
@@ -116,9 +116,9 @@ def _presence(settings: Settings, connection: RedisConnection) -> RedisPresence:
 
 
 def _objects(settings: Settings) -> KubernetesLeaseObjects:
-    from app.adapters.kubernetes_api import ApiServer
     from app.adapters.kubernetes_lease_objects import KubernetesLeaseObjects
+    from app.bootstrap.api_server import build_api_server
 
-    api = ApiServer(settings.kubernetes.kubeconfig, settings.kubernetes.context)
+    api = build_api_server(settings)
     fleet = fleet_name(settings.key_prefix)
     return KubernetesLeaseObjects(api, lease_namespace(settings), fleet, _names(settings))

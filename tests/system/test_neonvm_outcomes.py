@@ -16,7 +16,7 @@ from app.core.resources import resources
 from tests.fakes.kube_store import Json
 from tests.fakes.neonvm_cluster import ENABLED, VMS, vm_object
 from tests.fleet_process import until
-from tests.neonvm_world import NeonvmWorld, Pages, Servers
+from tests.neonvm_world import NeonvmWorld, Pages, polls
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +30,6 @@ def world(module_redis: EmbeddedRedis) -> Iterator[NeonvmWorld]:
         finally:
             found.close()
             shutil.rmtree(directory)
-
-
-def polls(servers: Servers, more: int = 3) -> None:
-    """Wait for as many more polls: what was to follow from the last ones has begun."""
-    before = servers.pages.gets
-    until(lambda: servers.pages.gets >= before + more, "it is polled")
 
 
 def test_a_vm_that_appears_is_scaled_up_by_one_patch_and_down_again(world: NeonvmWorld) -> None:

@@ -17,7 +17,7 @@ from app.adapters.embedded_redis import EmbeddedRedis
 from app.core.resources import resources
 from tests.fakes.neonvm_cluster import ENABLED
 from tests.fleet_process import until
-from tests.neonvm_world import Servers
+from tests.neonvm_world import polls
 from tests.real_apiserver import ASSETS, RealApiServer
 from tests.real_world import BUCKETS, POD_IP, RealWorld
 
@@ -48,12 +48,6 @@ def world(server: RealApiServer, module_redis: EmbeddedRedis) -> Iterator[RealWo
         finally:
             found.close()
             shutil.rmtree(directory)
-
-
-def polls(servers: Servers, more: int = 3) -> None:
-    """Wait for as many more polls."""
-    before = servers.pages.gets
-    until(lambda: servers.pages.gets >= before + more, "it is polled")
 
 
 def test_a_vm_made_by_kubectl_is_resized_by_one_patch_and_its_status_tells_that_it_is_done(
