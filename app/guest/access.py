@@ -7,6 +7,7 @@ from pathlib import Path
 
 from app.guest.http_messages import Request, Response, text_response
 from app.protocols.access import AllowedAddresses, is_bearer
+from app.protocols.guest_metrics import REFUSED
 
 MAX_TOKEN_BYTES = 4096
 
@@ -26,11 +27,13 @@ class Access:
     def refusal(self, request: Request, *, is_protected: bool) -> Response | None:
         """The 403 or 401 for a request, or None where it may go on."""
         if self.callers is not None and not self.callers.has(request.peer):
+            REFUSED.add("address")
             return text_response("this address may not call", 403)
         if not is_protected or self.token is None:
             return None
         if is_bearer(request.headers.get("authorization", ""), self.token):
             return None
+        REFUSED.add("token")
         return Response(401, b"a bearer token is needed\n", headers=(("WWW-Authenticate", "Bearer"),))
 
 

@@ -17,6 +17,7 @@ from app.guest.memory_use import memory_reader
 from app.guest.monitor import Monitor
 from app.guest.oom import OomWatch
 from app.guest.options import Address, RunOptions
+from app.guest.own_metrics import OwnMetrics
 from app.guest.procfs import read_memory
 from app.guest.routes import ROLES, Routes
 from app.guest.server import Limits, Server
@@ -73,7 +74,7 @@ class Daemon:
         )
         self._cpus = CpuSwitch() if options.has_cpus else None
         self._load = LoadRunner() if options.has_load else None
-        self._oom = OomWatch()
+        self._own_metrics = OwnMetrics(self._monitor, self._agents, OomWatch())
         self._informant = Informant(
             self._agents,
             self._workload,
@@ -136,7 +137,7 @@ class Daemon:
             cpus=self._cpus,
             load=self._load,
             has_metrics="metrics" in roles,
-            oom=self._oom,
+            own_metrics=self._own_metrics,
         )
         server = Server(routes.handle, limits=_LIMITS, tls=self._options.tls)
         self._servers.append(server)

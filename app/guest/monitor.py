@@ -11,6 +11,7 @@ from app.guest.hooks import HookFailed
 from app.guest.http_messages import Conversation
 from app.guest.websocket import WebSocketClosed
 from app.guest.workload import Workload
+from app.protocols.guest_metrics import CONNECTIONS, MEMORY_REQUESTS
 from app.protocols.monitor_guest import (
     AgentReady,
     CloseAgent,
@@ -89,6 +90,7 @@ class Monitor:
             return
         sending = _send_quietly(session.conversation, session.protocol.request_upscale())
         session.begin(asyncio.get_running_loop().create_task(sending, name="monitor-request"))
+        MEMORY_REQUESTS.add()
 
     async def _talk(self, session: _Session) -> None:
         try:
@@ -114,6 +116,7 @@ class Monitor:
                 case UpscaleGranted() | DownscaleAsked():
                     await self._begin(session, effect)
                 case AgentReady():
+                    CONNECTIONS.add()
                     logger.info("an agent has connected")
                 case _:
                     assert_never(effect)

@@ -11,12 +11,9 @@ from pathlib import Path
 
 from app.guest.procfs import PROC, read_oom_kills
 
-AGE_METRIC = "vmscaler_guest_oom_kill_age_seconds"
-"""Absent where none was seen since the daemon began."""
-
 
 class OomWatch:
-    """Notes when the count of kills rises; `page_lines` is called with each page.
+    """Notes when the count of kills rises; `age_s` is called for each page.
 
     Args:
         root: where /proc is.
@@ -27,18 +24,10 @@ class OomWatch:
         self._count = read_oom_kills(root)
         self._last: float | None = None
 
-    def page_lines(self) -> bytes:
-        """The age in Prometheus text, counted from the page that first showed the kill; empty without one."""
+    def age_s(self) -> float | None:
+        """Seconds since the page that first showed the last kill; None: none was seen since we began."""
         count, now = read_oom_kills(self._root), time.monotonic()
         if count is not None and self._count is not None and count > self._count:
             self._last = now
         self._count = count
-        if self._last is None:
-            return b""
-        help_text = "Seconds since the kernel was seen to kill a process for want of memory."
-        lines = (
-            f"# HELP {AGE_METRIC} {help_text}",
-            f"# TYPE {AGE_METRIC} gauge",
-            f"{AGE_METRIC} {now - self._last:.1f}",
-        )
-        return ("\n".join(lines) + "\n").encode("ascii")
+        return None if self._last is None else now - self._last

@@ -15,7 +15,7 @@ from app.guest.informant import Informant
 from app.guest.load import LoadRunner, read_load
 from app.guest.metrics_page import CONTENT_TYPE, metrics_page
 from app.guest.monitor import Monitor
-from app.guest.oom import OomWatch
+from app.guest.own_metrics import OwnMetrics
 from app.guest.procfs import PROC
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class Routes:
     cpus: CpuSwitch | None = None
     load: LoadRunner | None = None
     has_metrics: bool = False
-    oom: OomWatch | None = None
+    own_metrics: OwnMetrics | None = None
     proc: Path = PROC
 
     async def handle(self, request: Request) -> Response | Upgrade:
@@ -105,7 +105,7 @@ class Routes:
         if request.method not in ("GET", "HEAD"):
             return _wrong_method("GET, HEAD")
         try:
-            page = metrics_page(self.proc) + (b"" if self.oom is None else self.oom.page_lines())
+            page = metrics_page(self.proc) + (b"" if self.own_metrics is None else self.own_metrics.text())
             return Response(200, page, CONTENT_TYPE)
         except (OSError, ValueError) as err:
             return text_response(f"/proc can't be read: {err}", 500)

@@ -20,6 +20,7 @@ import h11
 from app.guest.http_messages import Handler, Request, Response, Upgrade, text_response
 from app.guest.websocket import READ_BYTES, WebSocket, WebSocketClosed
 from app.guest.websocket_handshake import accept_upgrade
+from app.protocols.guest_metrics import REFUSED
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +98,10 @@ class Server:
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        if task is None or self._closing or len(self._connections) >= self._limits.connections:
+        is_too_many = len(self._connections) >= self._limits.connections
+        if task is None or self._closing or is_too_many:
+            if is_too_many:
+                REFUSED.add("connections")
             writer.transport.abort()
             return
         self._connections.add(task)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 from app.guest.hooks import Hook
+from app.protocols.guest_metrics import HOOK_TIME, MEMORY_SAMPLES, RESIZES
 from app.protocols.memory_policy import SAMPLE_EVERY_S, DownscaleVerdict, MemoryPolicy
 
 logger = logging.getLogger(__name__)
@@ -60,13 +61,18 @@ class Workload:
         Raises:
             app.guest.hooks.HookFailed: the hook failed; the size stays what it was.
         """
-        async with self._turn:
-            verdict = self._policy.judge_downscale(time.monotonic(), mem)
-            if verdict.is_allowed:
-                if self._downscale_hook is not None:
-                    await self._downscale_hook.run(cpu, mem)
-                self._policy.resize(mem)
+        answer = "failed"
+        try:
+            async with self._turn:
+                verdict = self._policy.judge_downscale(time.monotonic(), mem)
+                if verdict.is_allowed:
+                    await _run("downscale", self._downscale_hook, cpu, mem)
+                    self._policy.resize(mem)
+            if not verdict.is_failure:
+                answer = "agreed" if verdict.is_allowed else "denied"
             return verdict
+        finally:
+            RESIZES.add("downscale", answer)
 
     async def notify_upscale(self, cpu: float, mem: int) -> None:
         """The guest has this size now, or is about to.
@@ -74,10 +80,14 @@ class Workload:
         Raises:
             app.guest.hooks.HookFailed: the hook failed; the size counts all the same.
         """
-        async with self._turn:
-            self._policy.resize(mem)
-            if self._upscale_hook is not None:
-                await self._upscale_hook.run(cpu, mem)
+        answer = "failed"
+        try:
+            async with self._turn:
+                self._policy.resize(mem)
+                await _run("upscale", self._upscale_hook, cpu, mem)
+            answer = "agreed"
+        finally:
+            RESIZES.add("upscale", answer)
 
     def _sample(self) -> bool:
         """Take one sample; a reason why it can't be had is logged once."""
@@ -88,6 +98,20 @@ class Workload:
             if problem != self._problem:
                 logger.error("memory can't be read", extra={"problem": problem})
             self._problem = problem
+            MEMORY_SAMPLES.add("failed")
             return False
         self._problem = None
+        MEMORY_SAMPLES.add("ok")
         return self._policy.record(time.monotonic(), used)
+
+
+async def _run(kind: str, hook: Hook | None, cpu: float, mem: int) -> None:
+    """Run a hook, if there is one, and note the time that it took."""
+    if hook is None:
+        return
+    began, result = time.monotonic(), "failed"
+    try:
+        await hook.run(cpu, mem)
+        result = "ok"
+    finally:
+        HOOK_TIME.observe(time.monotonic() - began, kind, result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.ports.metrics import Counter, Family, Reading
+from app.protocols.metric_families import Counter, Family, Reading
 
 DIRECTIONS = ("inc", "dec")
 STATES = ("ok", "stuck", "errored", "panicked")

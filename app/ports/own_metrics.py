@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.ports.agent_metrics import OUTCOMES
-from app.ports.metrics import Counter, Family, Histogram, Reading
+from app.protocols.metric_families import Counter, Family, Histogram, Reading
 
 TASKS = ("tick", "poll_bucket", "upscale", "downscale", "stats")
 """Our Celery tasks, without `vmscaler.`."""

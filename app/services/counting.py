@@ -11,7 +11,7 @@ from app.errors import (
     PeerUnreachable,
 )
 from app.ports.agent_metrics import CODES
-from app.ports.metrics import OTHER, Counter
+from app.protocols.metric_families import OTHER, Counter
 
 MIB = 2**20
 

@@ -36,13 +36,13 @@ from app.ports.agent_metrics import (
     SCHEDULER_REQUESTED,
     SCHEDULER_REQUESTS,
 )
-from app.ports.metrics import Counter
 from app.ports.own_metrics import DENIED
 from app.ports.peers import DownscaleAnswer, PermitQuestion, SchedulerClient
 from app.ports.platform import Platform
 from app.ports.runtime import Clock, Monotonic
 from app.ports.tracing import current_span
 from app.ports.vm import MonitorPolicy
+from app.protocols.metric_families import Counter
 from app.services.agent_settings import AgentSettings
 from app.services.counting import code_of, count_change, outcome_of
 from app.services.guarding import Guard, Guards

@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.ports.metrics import Family
 from app.ports.own_metrics import PAGE_TIME
 from app.ports.runtime import Clock, Concurrency, Signal
+from app.protocols.metric_families import Family
 from app.services.runner import Runner
 from app.services.vm_series import VmSeries
 

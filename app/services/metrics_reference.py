@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from app.ports.agent_metrics import AGENT_FAMILIES
-from app.ports.metrics import Family
 from app.ports.own_metrics import BEAT_FAMILIES, SCHEDULER_FAMILIES, WORKER_FAMILIES
+from app.protocols.guest_metrics import GUEST_FAMILIES
+from app.protocols.metric_families import Family
 from app.services.vm_series import VM_FAMILIES
 
 _INTRODUCTION = """\
 # Metrics
 
-<!-- Written by `vmscaler metrics reference`; change the families in app/ports, not this page. -->
+<!-- Written by `vmscaler metrics reference`; change the families there, not this page. -->
 
 Each process answers `GET /metrics` in the text format of Prometheus: workers and beat on the server of `web`
 (a worker's port is `web.port` and the number at the end of its name; see `vmscaler agents`), the built-in
@@ -45,6 +46,11 @@ _SECTIONS: tuple[tuple[str, str, tuple[Family, ...]], ...] = (
     ),
     ("Beat", "", BEAT_FAMILIES),
     ("The built-in scheduler", "", SCHEDULER_FAMILIES),
+    (
+        "The daemon in a VM",
+        "Of `vmscaler guest run`, behind the guest's own load and memory under node_exporter's names.",
+        GUEST_FAMILIES,
+    ),
 )
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from weakref import WeakKeyDictionary
 
 from app.core.resources import Resources
-from app.ports.metrics import Family
 from app.ports.vm import VirtualMachine
 from app.protocols.exposition import head_text, labels_text
+from app.protocols.metric_families import Family
 from app.services.runner import Runner
 
 VM_RESOURCES = Family(

@@ -15,13 +15,21 @@ import yaml
 
 from app.ports.agent_metrics import AGENT_FAMILIES
 from app.ports.own_metrics import BEAT_FAMILIES, SCHEDULER_FAMILIES, WORKER_FAMILIES
+from app.protocols.guest_metrics import GUEST_FAMILIES
 from app.services.metrics_reference import metrics_page_text
 from app.services.vm_series import VM_FAMILIES
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = {
     family.name: family
-    for families in (AGENT_FAMILIES, WORKER_FAMILIES, VM_FAMILIES, BEAT_FAMILIES, SCHEDULER_FAMILIES)
+    for families in (
+        AGENT_FAMILIES,
+        WORKER_FAMILIES,
+        VM_FAMILIES,
+        BEAT_FAMILIES,
+        SCHEDULER_FAMILIES,
+        GUEST_FAMILIES,
+    )
     for family in families
 }
 

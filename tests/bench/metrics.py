@@ -24,9 +24,9 @@ from app.adapters.clock import SystemClock
 from app.adapters.green import GreenConcurrency
 from app.core.resources import resources
 from app.ports.agent_metrics import AGENT_FAMILIES
-from app.ports.metrics import Counter, Histogram
 from app.ports.own_metrics import WORKER_FAMILIES
 from app.ports.vm import Address, MonitorPolicy
+from app.protocols.metric_families import Counter, Histogram
 from app.services.metrics_page import MetricsPage
 from app.services.polling import Polling
 from app.web.metrics import add_metrics_page

@@ -8,7 +8,7 @@ from app.adapters.clock import SystemClock
 from app.adapters.green import GreenConcurrency
 from app.bootstrap.scheduler_metrics import scheduler_metrics
 from app.core.resources import resources
-from app.ports.metrics import Counter
+from app.protocols.metric_families import Counter
 from app.services.metrics_page import MetricsPage
 from app.web.metrics import add_metrics_page
 from app.web.scheduler import SchedulerApplication

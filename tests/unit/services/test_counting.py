@@ -8,11 +8,11 @@ import pytest
 from app.core.resources import resources
 from app.errors import InvalidInput, OwnershipLost, PeerError, PeerRefused, PeerTimedOut, PeerUnreachable
 from app.ports import agent_metrics as names
-from app.ports.metrics import Counter
 from app.ports.own_metrics import APPLIED, DENIED, LATENCY, TICK_LATENESS, TICKS
 from app.ports.peers import DownscaleAnswer
 from app.ports.store import BucketName, FencingToken
 from app.ports.vm import VmKey
+from app.protocols.metric_families import Counter
 from app.services.counting import code_of, count_change, outcome_of
 from app.services.rhythm import Rhythm
 from app.services.tracking import Operation

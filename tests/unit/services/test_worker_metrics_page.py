@@ -9,9 +9,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.core.resources import resources
 from app.ports.agent_metrics import AGENT_FAMILIES
-from app.ports.metrics import Counter, Family, Reading
 from app.ports.own_metrics import WORKER_FAMILIES
 from app.ports.runtime import Monotonic
+from app.protocols.metric_families import Counter, Family, Reading
 from app.services.metrics_page import VMS_A_LOOK, MetricsPage
 from app.services.runner import Runner
 from app.services.vm_series import VM_FAMILIES, VmSeries

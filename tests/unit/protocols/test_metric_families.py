@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.ports.metrics import Counter, Histogram, Reading
+from app.protocols.guest_metrics import GUEST_FAMILIES
+from app.protocols.metric_families import Counter, Family, Histogram, Reading
 
 
 def test_every_series_of_a_counter_is_there_from_the_start() -> None:
@@ -72,3 +73,14 @@ def test_a_parser_reads_back_what_was_told_even_of_odd_values() -> None:
     (family,) = text_string_to_metric_families(reading.text_now())
     (sample,) = family.samples
     assert (sample.labels, sample.value) == ({"name": 'a"b\\c\nd'}, 1e300)
+
+
+def test_a_family_whose_samples_stand_elsewhere_has_none_of_its_own() -> None:
+    assert Family("size", "gauge", "sizes", {"name": ()}).text_now() == ""
+
+
+def test_the_guest_s_families_have_names_of_their_own_and_their_kind_s_ending() -> None:
+    names = [family.name for family in GUEST_FAMILIES]
+    assert len(set(names)) == len(names)
+    assert all(name.startswith("vmscaler_guest_") for name in names)
+    assert all(family.name.endswith("_total") == (family.kind == "counter") for family in GUEST_FAMILIES)

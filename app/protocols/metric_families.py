@@ -1,9 +1,9 @@
 """What a process counts of itself, for Prometheus: counters, histograms and readings.
 
 A family is the process' own, as its log and its tracer are, and declared once (`app.ports.agent_metrics`,
-`app.ports.own_metrics`). Adding to one costs about a dict access and never fails, waits or logs: counting
-must harm nobody. Labels have closed sets of values; what is in none of them is counted as `other`, so that no
-peer can make series, and no error's text becomes a label.
+`app.ports.own_metrics`, `app.protocols.guest_metrics`). Adding to one costs about a dict access and never
+fails, waits or logs: counting must harm nobody. Labels have closed sets of values; what is in none of them
+is counted as `other`, so that no peer can make series, and no error's text becomes a label.
 
 Written by one thread; another may read meanwhile, and sees numbers of a moment ago.
 """

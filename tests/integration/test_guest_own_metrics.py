@@ -1,0 +1,150 @@
+"""What the daemon in a VM counts of itself: known requests to a real one, and its page after them."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import socket
+import sys
+import time
+from pathlib import Path
+
+import requests
+import websocket
+from prometheus_client.parser import text_string_to_metric_families
+
+from app.guest.access import Access
+from app.protocols.access import AllowedAddresses
+from app.protocols.guest_metrics import GUEST_FAMILIES, MEMORY_REQUESTS, MEMORY_SAMPLES, REFUSED
+from tests.fakes.guest_on_loop import GIB, GuestOnLoop, RawAgent
+from tests.fakes.raw_peer import RawPeer
+from tests.integration.test_guest_run_command import daemon
+
+TIB = 1024**4
+AGENT = "aaaaaaaa-0000-4000-8000-000000000000"
+
+
+def counts(url: str) -> dict[tuple[str, ...], float]:
+    """The daemon's own samples by name and label values; the page must be one that Prometheus can read."""
+    text = requests.get(f"{url}/metrics", timeout=60).text
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name.startswith("vmscaler_")
+    }
+
+
+def connected(url: str) -> websocket.WebSocket:
+    """An agent's end, the handshake done."""
+    agent = websocket.create_connection(url, timeout=60)
+    agent.send('{"min": 1, "max": 1}')
+    assert json.loads(agent.recv()) == {"version": 1}
+    return agent
+
+
+def ask(agent: websocket.WebSocket, number: int, kind: str, **content: object) -> dict[str, object]:
+    agent.send(json.dumps({"content": content, "type": kind, "id": number}))
+    while True:
+        answer: dict[str, object] = json.loads(agent.recv())
+        if answer["id"] == number:
+            return answer
+
+
+def settled(agent: websocket.WebSocket) -> int:
+    """Ask for a downscale until there are samples enough to judge it; how often there were not."""
+    for tries in range(10_000):
+        answer = ask(agent, 2 * tries, "DownscaleRequest", target={"cpu": 1.0, "mem": TIB})
+        if answer["type"] == "DownscaleResult" and answer["Ok"]:
+            return tries
+    raise AssertionError("never enough samples")
+
+
+def test_connections_sizes_hooks_and_refusals_are_counted(tmp_path: Path) -> None:
+    (token := tmp_path / "token").write_text("a-secret\n")
+    fails_small = "import os, sys; sys.exit(int(os.environ['VMSCALER_MEM_BYTES']) < 2**40)"
+    (hook := tmp_path / "hook.py").write_text(fails_small)
+    words = ("--monitor", "127.0.0.1:0", "--informant", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
+    more = ("--token-file", str(token), "--upscale-hook", f"{sys.executable} {hook}", "--hook-seconds", "20")
+    with daemon(*words, *more, roles=3) as (ports, _), RawPeer(RawAgent(AGENT)) as peer:
+        url = f"http://127.0.0.1:{ports['metrics']}"
+        before = counts(url)
+        assert before["vmscaler_guest_monitor_connected",] == 0
+        assert before["vmscaler_guest_resizes_total", "downscale", "denied"] == 0
+
+        connected(f"ws://127.0.0.1:{ports['monitor']}/monitor")
+        agent = connected(f"ws://127.0.0.1:{ports['monitor']}/monitor")
+        too_early = settled(agent)
+        assert ask(agent, 30_000, "DownscaleRequest", target={"cpu": 1.0, "mem": 1})["Ok"] is False
+        ok = ask(agent, 30_002, "UpscaleNotification", granted={"cpu": 1, "mem": 2 * TIB})
+        assert ok["type"] == "UpscaleConfirmation"
+        failed = ask(agent, 30_004, "UpscaleNotification", granted={"cpu": 1, "mem": TIB // 2})
+        assert failed["type"] == "InternalError"
+        body = {
+            "agentID": AGENT,
+            "agentServeAddr": f"127.0.0.1:{peer.port}",
+            "minProtoVersion": 1,
+            "maxProtoVersion": 1,
+        }
+        informant = f"http://127.0.0.1:{ports['informant']}/register"
+        assert requests.post(informant, json=body, timeout=60).status_code == 401
+        known = {"Authorization": "Bearer a-secret"}
+        assert requests.post(informant, json=body, headers=known, timeout=60).status_code == 200
+
+        after = counts(url)
+        assert after["vmscaler_guest_monitor_connected",] == 1
+        assert after["vmscaler_guest_monitor_connections_total",] == 2
+        assert after["vmscaler_guest_informant_agents",] == 1
+        assert after["vmscaler_guest_resizes_total", "downscale", "agreed"] == 1
+        assert after["vmscaler_guest_resizes_total", "downscale", "denied"] == too_early + 1
+        assert after["vmscaler_guest_resizes_total", "upscale", "agreed"] == 1
+        assert after["vmscaler_guest_resizes_total", "upscale", "failed"] == 1
+        assert after["vmscaler_guest_hook_seconds_count", "upscale", "ok"] == 1
+        assert after["vmscaler_guest_hook_seconds_count", "upscale", "failed"] == 1
+        assert after["vmscaler_guest_refused_total", "token"] == 1
+        assert after["vmscaler_guest_memory_samples_total", "ok"] >= 5
+        assert after["vmscaler_guest_memory_samples_total", "failed"] == 0
+        agent.close()
+
+
+def test_requests_for_memory_and_samples_that_failed_are_counted() -> None:
+    before, unread = MEMORY_REQUESTS.value(), MEMORY_SAMPLES.value("failed")
+    guest = GuestOnLoop()
+    try:
+        agent = connected(f"ws://127.0.0.1:{guest.port}/monitor")
+        guest.used_bytes = 8 * GIB
+        assert json.loads(agent.recv())["type"] == "UpscaleRequest"
+        assert MEMORY_REQUESTS.value() > before
+        guest.is_readable = False
+        for _ in range(3_000):
+            if MEMORY_SAMPLES.value("failed") > unread:
+                break
+            time.sleep(0.01)
+        assert MEMORY_SAMPLES.value("failed") > unread
+    finally:
+        guest.close()
+
+
+def test_callers_that_are_turned_away_are_counted_by_reason() -> None:
+    before = {reason: REFUSED.value(reason) for reason in REFUSED.labels["reason"]}
+    guest = GuestOnLoop(access=Access(callers=AllowedAddresses([ipaddress.ip_network("10.9.0.0/16")])))
+    try:
+        assert requests.get(f"{guest.url}/metrics", timeout=60).status_code == 403
+        assert REFUSED.value("address") == before["address"] + 1
+        held = [socket.create_connection(("127.0.0.1", guest.port), timeout=60) for _ in range(65)]
+        for one in held:
+            one.settimeout(60)
+        for _ in range(3_000):
+            if REFUSED.value("connections") > before["connections"]:
+                break
+            time.sleep(0.01)
+        assert REFUSED.value("connections") > before["connections"]
+    finally:
+        guest.close()
+
+
+def test_a_page_has_every_family_but_what_never_happened() -> None:
+    with daemon("--metrics", "127.0.0.1:0", roles=1) as (ports, _):
+        text = requests.get(f"http://127.0.0.1:{ports['metrics']}/metrics", timeout=60).text
+    absent = {each.name for each in GUEST_FAMILIES if f"# TYPE {each.name} " not in text}
+    assert absent == {"vmscaler_guest_hook_seconds", "vmscaler_guest_oom_kill_age_seconds"}
