@@ -46,6 +46,7 @@ def vm_shape(row: VmRow) -> Json:
         "node": row.node,
         "mode": row.mode.value,
         "mode_by": row.mode_by,
+        "mode_reason": row.mode_reason,
         "status": row.status,
         "status_reason": row.status_reason,
         "pause": None if pause is None else pause.model_dump(),

@@ -78,9 +78,11 @@ def vm_facts(view: VmView) -> list[tuple[str, str]]:
 
 
 def mode_text(row: VmRow) -> str:
-    """`observe, set by ada@host`."""
-    by = "as the platform says" if row.mode_by == "platform" else f"set by {row.mode_by}"
-    return f"{row.mode.value}, {by}"
+    """`observe, set by ada@host: trying it out`."""
+    if row.mode_by == "platform":
+        return f"{row.mode.value}, as the platform says"
+    reason = f": {row.mode_reason}" if row.mode_reason else ""
+    return f"{row.mode.value}, set by {row.mode_by}{reason}"
 
 
 def pause_text(pause: Pause | None, now: int) -> str:

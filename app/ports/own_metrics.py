@@ -82,16 +82,24 @@ CELERY_TASKS = Counter(
     {"task": TASKS, "end": ("succeeded", "failed", "too_late")},
 )
 BILLING = Reading(
-    "vmscaler_billing_events",
-    "usage events of this worker's buckets: sent since its start, waiting, and tries that failed",
-    {"sink": SINKS, "state": ("sent", "waiting", "failed")},
+    "vmscaler_billing_events_total",
+    "usage events that a sink took; failed: tries that it did not",
+    {"sink": SINKS, "end": ("sent", "failed")},
+    kind="counter",
 )
-BILLING_DROPPED = Reading("vmscaler_billing_dropped", "usage events that were given up")
+BILLING_WAITING = Reading(
+    "vmscaler_billing_events_waiting", "usage events of this worker's buckets that wait", {"sink": SINKS}
+)
+BILLING_DROPPED = Reading(
+    "vmscaler_billing_events_dropped_total", "usage events that were given up", kind="counter"
+)
 EVENTS = Reading(
-    "vmscaler_scaling_events",
-    "scaling events of this worker: sent since its start, waiting, dropped, and tries that failed",
-    {"state": ("sent", "waiting", "failed", "dropped")},
+    "vmscaler_scaling_events_total",
+    "scaling events that a sink or webhook took, that were dropped; failed: tries that it did not take",
+    {"end": ("sent", "failed", "dropped")},
+    kind="counter",
 )
+EVENTS_WAITING = Reading("vmscaler_scaling_events_waiting", "scaling events of this worker that wait")
 JOBS = Reading("vmscaler_jobs", "greenlets of the worker's services that run or wait")
 PROBLEMS = Reading("vmscaler_problems", "problems that `vmscaler status` shows of this process")
 PAGE_TIME = Reading(
@@ -136,8 +144,10 @@ WORKER_FAMILIES: tuple[Family, ...] = (
     STAT_RETRIES,
     CELERY_TASKS,
     BILLING,
+    BILLING_WAITING,
     BILLING_DROPPED,
     EVENTS,
+    EVENTS_WAITING,
     JOBS,
     PROBLEMS,
     PAGE_TIME,

@@ -39,6 +39,7 @@ class VmRow:
     node: str
     mode: Mode
     mode_by: str
+    mode_reason: str
     pause: Pause | None
     fixed: Fixed | None
     status: str

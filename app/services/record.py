@@ -51,6 +51,7 @@ def build_record(runner: Runner) -> dict[str, object]:
         "platform": _platform_json(runner),
         "mode": runner.mode,
         "mode_by": "platform" if mode_intent is None else mode_intent.author,
+        "mode_reason": "" if mode_intent is None else mode_intent.reason,
         "pause": _pause_json(runner.pause),
         "fixed": _fixed_json(runner.intents.get(RESIZE)),
         "status": runner.status,

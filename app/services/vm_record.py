@@ -130,7 +130,7 @@ class Intents(_Facts):
 
 
 class VmRecord(_Facts):
-    """A whole record; see the parts. `mode_by` is `platform` or the operator who overrode it."""
+    """A whole record; see the parts. `mode_by`: `platform`, or the operator who overrode it."""
 
     v: Literal[1]
     key: str
@@ -143,6 +143,7 @@ class VmRecord(_Facts):
     platform: PlatformFacts
     mode: Mode
     mode_by: ShownText = "platform"
+    mode_reason: ShownText = ""
     pause: Pause | None = None
     fixed: Fixed | None = None
     status: ShownText = "ok"

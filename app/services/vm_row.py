@@ -36,6 +36,7 @@ def build_row(record: VmRecord, now: Millis) -> VmRow:
         node=record.node,
         mode=record.mode,
         mode_by=record.mode_by,
+        mode_reason=record.mode_reason,
         pause=record.pause_at(now),
         fixed=record.fixed_at(now),
         status=record.status,

@@ -76,17 +76,17 @@ class WorkerReadings:
 
     def _read_counters(self, counts: Mapping[str, int]) -> None:
         """Of billing and scaling events, where this worker has them."""
-        own.BILLING.clear()
-        for values in own.BILLING.all_values():
-            name = f"billing_{'_'.join(values)}"
-            if name in counts:
-                own.BILLING.set(counts[name], *values)
+        for sink in own.SINKS:
+            if (waiting := counts.get(f"billing_{sink}_waiting")) is not None:
+                own.BILLING_WAITING.set(waiting, sink)
+                for end in own.BILLING.labels["end"]:
+                    own.BILLING.set(counts[f"billing_{sink}_{end}"], sink, end)
         if "billing_dropped" in counts:
             own.BILLING_DROPPED.set(counts["billing_dropped"])
-        for (state,) in own.EVENTS.all_values():
-            ours = [count for name, count in counts.items() if _is_of_events(name, state)]
-            if ours:
-                own.EVENTS.set(sum(ours), state)
+        if waiting_events := _of_events(counts, "waiting"):
+            own.EVENTS_WAITING.set(sum(waiting_events))
+            for end in own.EVENTS.labels["end"]:
+                own.EVENTS.set(sum(_of_events(counts, end)), end)
 
     def _run(self, stop: Signal) -> None:
         while not stop.is_set():
@@ -105,6 +105,8 @@ class WorkerReadings:
             own.QUEUED.set(of_buckets, "buckets")
 
 
-def _is_of_events(name: str, state: str) -> bool:
-    """Whether a counter is one of a delivery's, whose name stands in the middle."""
-    return name.startswith("events_") and name.endswith(f"_{state}")
+def _of_events(counts: Mapping[str, int], what: str) -> list[int]:
+    """A counter of each delivery, whose name stands in its middle."""
+    return [
+        count for name, count in counts.items() if name.startswith("events_") and name.endswith(f"_{what}")
+    ]

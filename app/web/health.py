@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 
 
 def add_health_page(application: WorkerApplication, progress: Progress) -> None:
-    """Serve `/healthz`, to GET and HEAD."""
+    """Serve `/healthz`."""
 
     def answer(environ: WSGIEnvironment) -> Reply:
         return health_reply(progress)
 
     application.add("GET", "/healthz", answer)
-    application.add("HEAD", "/healthz", answer)
 
 
 def health_reply(progress: Progress) -> Reply:

@@ -23,25 +23,23 @@ Reasons = Callable[[], Sequence[str]]
 
 
 def add_ready_page(application: WorkerApplication, reasons: Reasons) -> None:
-    """Serve `/readyz`, to GET and HEAD."""
+    """Serve `/readyz`."""
 
     def answer(environ: WSGIEnvironment) -> Reply:
         return ready_reply(reasons())
 
     application.add("GET", "/readyz", answer)
-    application.add("HEAD", "/readyz", answer)
 
 
 def add_pulse_page(
     application: WorkerApplication, pulse: Pulse, facts: Callable[[], dict[str, object]]
 ) -> None:
-    """Serve `/healthz` of a process whose one loop must turn, to GET and HEAD."""
+    """Serve `/healthz` of a process whose one loop must turn."""
 
     def answer(environ: WSGIEnvironment) -> Reply:
         return pulse_reply(pulse, facts())
 
     application.add("GET", "/healthz", answer)
-    application.add("HEAD", "/healthz", answer)
 
 
 def ready_reply(reasons: Sequence[str]) -> Reply:

@@ -87,19 +87,19 @@ class SchedulerApplication:
         match method, path:
             case "POST", "/":
                 return self._permit(environ)
-            case "GET", "/":
+            case "GET" | "HEAD", "/":
                 return json_reply(self._scheduler.dump())
             case "GET" | "HEAD", "/healthz":
                 return pulse_reply(self._scheduler.pulse, {"vms": self._scheduler.vm_count})
             case "GET" | "HEAD", "/readyz":
                 return ready_reply(self._reasons())
-            case _, "/metrics" if self._metrics is not None:
-                if method == "GET":
-                    return metrics_reply(self._metrics)
-                return Reply(HTTPStatus.METHOD_NOT_ALLOWED, b"method not allowed", allow="GET")
+            case "GET" | "HEAD", "/metrics" if self._metrics is not None:
+                return metrics_reply(self._metrics)
             case _, "/" | "/healthz" | "/readyz":
-                allow = "GET, POST" if path == "/" else "GET, HEAD"
+                allow = "GET, HEAD, POST" if path == "/" else "GET, HEAD"
                 return Reply(HTTPStatus.METHOD_NOT_ALLOWED, b"method not allowed", allow=allow)
+            case _, "/metrics" if self._metrics is not None:
+                return Reply(HTTPStatus.METHOD_NOT_ALLOWED, b"method not allowed", allow="GET, HEAD")
             case _:
                 return text_reply(HTTPStatus.NOT_FOUND, "no such page; permits are asked for with POST /")
 

@@ -22,7 +22,7 @@ class WorkerApplication:
         self._pages: dict[str, dict[str, Handler]] = {}
 
     def add(self, method: str, path: str, handler: Handler) -> None:
-        """Serve a method of a page, such as `GET` of `/healthz`."""
+        """Serve a method of a page, such as `GET` of `/healthz`; whoever serves GET serves HEAD, too."""
         self._pages.setdefault(path, {})[method] = handler
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -33,8 +33,9 @@ class WorkerApplication:
         page = self._pages.get(environ.get("PATH_INFO") or "/")
         if page is None:
             return text_reply(HTTPStatus.NOT_FOUND, "no such page")
-        handler = page.get(environ["REQUEST_METHOD"])
+        method = environ["REQUEST_METHOD"]
+        handler = page.get("GET" if method == "HEAD" else method)
         if handler is None:
-            allow = ", ".join(sorted(page))
+            allow = ", ".join(sorted({*page, "HEAD"} if "GET" in page else page))
             return Reply(HTTPStatus.METHOD_NOT_ALLOWED, b"method not allowed", allow=allow)
         return handler(environ)

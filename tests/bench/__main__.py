@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+from tests.bench.all_on import measure_all_on
 from tests.bench.fleet import FleetPlan, measure_fleet
 from tests.bench.metrics import measure_metrics
 from tests.bench.monitors import measure_monitors
 from tests.bench.operations import measure_operations
 from tests.bench.upscales import measure_upscales
 
-ONLY = ("micro", "monitors", "upscales", "metrics", "fleet")
+ONLY = ("micro", "monitors", "upscales", "metrics", "all-on", "fleet")
 """The benchmarks, in their order."""
 
 
@@ -31,9 +32,10 @@ def main() -> None:
         "monitors": measure_monitors,
         "upscales": measure_upscales,
         "metrics": measure_metrics,
+        "all-on": lambda: measure_all_on(plan),
         "fleet": lambda: measure_fleet(plan),
     }
-    wanted = [name for name in ONLY if getattr(options, f"{name}_only")]
+    wanted = [name for name in ONLY if getattr(options, f"{name.replace('-', '_')}_only")]
     for name in wanted or ONLY:
         benches[name]()
 

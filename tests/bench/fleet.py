@@ -28,13 +28,14 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class FleetPlan:
-    """What is run, and for how long it is measured."""
+    """What is run, and for how long it is measured; `celery` is how Python is told to start its processes."""
 
     vms: int
     workers: int
     period_s: float
     seconds: float
     mix: str
+    celery: tuple[str, ...] = ("-m", "celery")
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def write_config(
 
 
 def commands_of(plan: FleetPlan, control_port: int) -> dict[str, list[str]]:
-    celery = [sys.executable, "-m", "celery", "-A", "workers"]
+    celery = [sys.executable, *plan.celery, "-A", "workers"]
     vmscaler = [sys.executable, "-m", "app.main"]
     sim = [*vmscaler, "sim", "--vms", str(plan.vms), "--control", f"127.0.0.1:{control_port}"]
     if plan.mix:

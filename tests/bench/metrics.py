@@ -40,6 +40,7 @@ VMS = 2_000
 GROUPS = 16
 PERIOD_S = 5.0
 ROUNDS = 3
+COUNTING_ROUNDS = 8
 SCRAPE_EVERY_S = 15.0
 """What Prometheus does unless told otherwise, for the share of CPU."""
 
@@ -110,15 +111,15 @@ class _Bench:
         """One tick of a group."""
         self.polling.poll(self.runners[group::GROUPS], self.worker.guards)
 
-    def poll_all(self) -> float:
-        """Each VM once, with what follows: the scheduler is told of each; CPU seconds."""
+    def poll_all(self, note: Callable[[float], None] = lambda seconds: None) -> None:
+        """Each VM once, with what follows; `note` is told CPU seconds, group by group."""
         gevent.sleep(PERIOD_S)
         gc.collect()
-        before = time.process_time()
         for group in range(GROUPS):
+            before = time.process_time()
             self.poll(group)
-        gevent.sleep(0.2)
-        return time.process_time() - before
+            gevent.sleep(0.05)
+            note(time.process_time() - before)
 
     def change(self, count: int) -> None:
         """So many VMs get another size."""
@@ -209,14 +210,19 @@ def measure_metrics() -> None:
 
 
 def _print_shares(bench: _Bench, page_s: float) -> None:
-    """CPU of a poll with and without counting, round by round, and the page's share."""
-    on, off = [], []
-    for _ in range(ROUNDS):
+    """CPU of a poll with and without counting, round by round, and the page's share.
+
+    Medians over groups and rounds: a single round differs by more than counting costs.
+    """
+    on: list[float] = []
+    off: list[float] = []
+    for _ in range(COUNTING_ROUNDS):
         with _uncounted():
-            off.append(bench.poll_all())
-        on.append(bench.poll_all())
-    counted = (min(on) - min(off)) / VMS * 1e6
-    poll_us = min(off) / VMS * 1e6
+            bench.poll_all(off.append)
+        bench.poll_all(on.append)
+    vms_of_a_group = VMS / GROUPS
+    counted = (median(on) - median(off)) / vms_of_a_group * 1e6
+    poll_us = median(off) / vms_of_a_group * 1e6
     page_us = page_s * PERIOD_S / SCRAPE_EVERY_S / VMS * 1e6
     more = (counted + page_us) / poll_us
     print(f"CPU of a VM and poll {poll_us:.0f} us; counting {counted:+.1f}, page {page_us:+.1f}: {more:+.1%}")

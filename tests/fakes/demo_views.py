@@ -30,6 +30,7 @@ def vm_row(key: str = "sim/web-001", **changes: object) -> VmRow:
         node="sim-node-1",
         mode=Mode.SCALE,
         mode_by="platform",
+        mode_reason="",
         pause=None,
         fixed=None,
         status="ok",

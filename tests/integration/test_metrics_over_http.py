@@ -25,11 +25,12 @@ def test_the_scheduler_tells_of_its_vms_and_answers() -> None:
     scheduler = node_scheduler(whole(machine("a")))
     page = scheduler_metrics(scheduler, SystemClock(), GreenConcurrency())
     with served(SchedulerApplication(scheduler, resources(250, 1), metrics=page)) as port:
-        answer, refused = ask(port), ask(port, "POST")
+        answer, head, refused = ask(port), ask(port, "HEAD"), ask(port, "POST")
     lines = answer.text.splitlines()
     assert f"vmscaler_scheduler_vms {scheduler.vm_count}" in lines
     assert 'vmscaler_permits_total{answer="granted"} 0' in lines
-    assert (refused.status_code, refused.headers["Allow"]) == (405, "GET")
+    assert (refused.status_code, refused.headers["Allow"]) == (405, "GET, HEAD")
+    assert (head.status_code, head.text) == (200, "")
 
 
 def test_a_page_is_only_read() -> None:
@@ -37,7 +38,8 @@ def test_a_page_is_only_read() -> None:
     page = MetricsPage([Counter("some_total", "some")], SystemClock(), GreenConcurrency(), lambda: None)
     add_metrics_page(application, page)
     with served(application) as port:
-        answer, refused = ask(port), ask(port, "DELETE")
+        answer, head, refused = ask(port), ask(port, "HEAD"), ask(port, "DELETE")
     assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert answer.text.endswith("some_total 0\n")
-    assert refused.status_code == 405
+    assert (head.headers["Content-Length"], head.text) == (answer.headers["Content-Length"], "")
+    assert (refused.status_code, refused.headers["Allow"]) == (405, "GET, HEAD")

@@ -167,7 +167,7 @@ def test_wrong_methods_and_paths_are_told() -> None:
         put = requests.put(url + "/", data=b"x" * 1000, timeout=60)
         posted = requests.post(url + "/healthz", timeout=60)
         lost = requests.get(url + "/nowhere", timeout=60)
-    assert (put.status_code, put.headers["Allow"]) == (405, "GET, POST")
+    assert (put.status_code, put.headers["Allow"]) == (405, "GET, HEAD, POST")
     assert (posted.status_code, posted.headers["Allow"]) == (405, "GET, HEAD")
     assert lost.status_code == 404
 

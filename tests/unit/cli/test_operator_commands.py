@@ -1,4 +1,5 @@
 import json
+import re
 from typing import Any
 
 import pytest
@@ -260,6 +261,8 @@ def test_a_mode_is_set_and_given_back() -> None:
     shape = run_json(fleet, "vm", "show", "a")
     assert shape["mode"] == "observe"
     assert "@" in shape["mode_by"]
+    assert shape["mode_reason"] == "look first"
+    assert re.search(r"observe, set by \S+@\S+: look first\n", run(fleet, "explain", "a")[1])
     assert run_json(fleet, "vm", "set", "a", "--mode", "default")["taken_up"] is True
     assert run_json(fleet, "vm", "show", "a")["mode_by"] == "platform"
 
@@ -278,6 +281,7 @@ def test_no_command_lets_a_hostile_text_through(as_json: bool) -> None:
         status="errored",
         status_reason=HOSTILE,
         mode_by=HOSTILE,
+        mode_reason=HOSTILE,
         last=step,
         pause=pause,
         node=HOSTILE,
