@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,14 @@ def rules() -> list[dict[str, Any]]:
     return [rule for group in document["groups"] for rule in group["rules"]]
 
 
+def panels() -> list[dict[str, Any]]:
+    dashboard: dict[str, Any] = json.loads((ROOT / "compose/grafana/vmscaler.json").read_text())
+    return list(dashboard["panels"])
+
+
 def queries() -> Iterator[str]:
     yield from (rule["expr"] for rule in rules())
-    for panel in json.loads((ROOT / "compose/grafana/vmscaler.json").read_text())["panels"]:
+    for panel in panels():
         yield from (target["expr"] for target in panel.get("targets", ()))
 
 
@@ -79,6 +85,21 @@ def test_every_alert_leads_to_a_place_in_the_runbook() -> None:
     lost = {name for name, url in led_to.items() if url.removeprefix("docs/runbook.md#") not in places}
     assert lost == set()
     assert all(rule["labels"]["severity"] in ("warning", "critical") for rule in rules())
+
+
+def test_panels_say_what_they_show_and_lie_beside_each_other() -> None:
+    taken: dict[tuple[int, int], str] = {}
+    for panel in panels():
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        for cell in product(
+            range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"])
+        ):
+            assert taken.setdefault(cell, panel["title"]) == panel["title"]
+        if panel["type"] != "row":
+            assert panel["description"]
+            # Grafana draws no legend without being told to.
+            assert panel["options"]["legend"]["showLegend"] is True
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not at hand (Debian: prometheus)")
