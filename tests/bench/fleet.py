@@ -6,6 +6,7 @@ The processes are those of the Procfile, with the simulated fleet at the other e
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -36,6 +37,11 @@ class FleetPlan:
     seconds: float
     mix: str
     celery: tuple[str, ...] = ("-m", "celery")
+
+    @property
+    def nodes(self) -> int:
+        """Room for each VM at its maximum of 4 CPUs: one that is refused a permit asks again every 2 s."""
+        return max(2, math.ceil(self.vms / 100))
 
 
 @dataclass(frozen=True)
@@ -91,14 +97,14 @@ def measure_fleet(plan: FleetPlan) -> None:
 def write_config(
     plan: FleetPlan, directory: Path, redis_url: str, control_port: int, **sections: object
 ) -> Path:
-    node = {"cpu": 500, "memory": "4Ti"}
+    node = {"cpu": 512, "memory": "4Ti"}
     config = {
         "metrics": {"secondsBetweenRequests": plan.period_s},
         "redis": {"url": redis_url},
         "platform": {"kind": "sim", "url": f"http://127.0.0.1:{control_port}"},
         "nodeScheduler": {
             "port": 0,
-            "nodes": [{"name": f"sim-node-{number}", **node} for number in (1, 2)],
+            "nodes": [{"name": f"sim-node-{number + 1}", **node} for number in range(plan.nodes)],
         },
         "web": {"port": 0},
         **sections,
@@ -111,7 +117,8 @@ def write_config(
 def commands_of(plan: FleetPlan, control_port: int) -> dict[str, list[str]]:
     celery = [sys.executable, *plan.celery, "-A", "workers"]
     vmscaler = [sys.executable, "-m", "app.main"]
-    sim = [*vmscaler, "sim", "--vms", str(plan.vms), "--control", f"127.0.0.1:{control_port}"]
+    sim = [*vmscaler, "sim", "--vms", str(plan.vms), "--nodes", str(plan.nodes)]
+    sim += ["--control", f"127.0.0.1:{control_port}"]
     if plan.mix:
         sim += ["--profile-mix", plan.mix]
     workers = {
