@@ -7,8 +7,8 @@ in batches by a job of the library's own; a collector that is away costs spans, 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from app.errors import ConfigurationError
@@ -64,13 +64,12 @@ class OtelTracer:
         self._provider.add_span_processor(batches)
         self._tracer = self._provider.get_tracer("vmscaler", version)
 
-    @contextmanager
-    def span(self, name: str, parent: str, facts: Mapping[str, Fact]) -> Iterator[None]:
+    def span(self, name: str, parent: str, facts: Mapping[str, Fact]) -> AbstractContextManager[object]:
         """See `Tracer.span`."""
-        with self._tracer.start_as_current_span(
+        made: AbstractContextManager[object] = self._tracer.start_as_current_span(
             name, context=self._context(parent), attributes=_attributes(facts), record_exception=False
-        ):
-            yield
+        )
+        return made
 
     def past(
         self, name: str, parent: str, times_ms: tuple[int, int], facts: Mapping[str, Fact], problem: str
@@ -86,9 +85,10 @@ class OtelTracer:
 
     def current(self) -> str:
         """See `Tracer.current`."""
-        carrier: dict[str, str] = {}
-        self._propagator.inject(carrier)
-        return carrier.get(HEADER, "")
+        current = self._trace.get_current_span().get_span_context()
+        if not current.is_valid:
+            return ""
+        return f"00-{current.trace_id:032x}-{current.span_id:016x}-{current.trace_flags:02x}"
 
     def close(self) -> None:
         """See `Tracer.close`."""

@@ -7,8 +7,8 @@ process or another moment as text (`current`, W3C `traceparent`); "" is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 Fact = str | int
@@ -19,7 +19,7 @@ HEADER = "traceparent"
 class Tracer(Protocol):
     """Makes spans and keeps the current one, for each greenlet its own."""
 
-    def span(self, name: str, parent: str, facts: Mapping[str, Fact]) -> AbstractContextManager[None]:
+    def span(self, name: str, parent: str, facts: Mapping[str, Fact]) -> AbstractContextManager[object]:
         """A span as long as the block, the current one meanwhile; an exception marks it as failed.
 
         Args:
@@ -54,24 +54,14 @@ def use_tracer(tracer: Tracer | None) -> None:
         old.close()
 
 
-@contextmanager
-def span(name: str, *, parent: str = "", **facts: Fact) -> Iterator[None]:
+def span(name: str, *, parent: str = "", **facts: Fact) -> AbstractContextManager[object]:
     """See `Tracer.span`."""
-    if not _tracers:
-        yield
-        return
-    with _tracers[0].span(name, parent, facts):
-        yield
+    return _tracers[0].span(name, parent, facts) if _tracers else nullcontext()
 
 
-@contextmanager
-def step(name: str, **facts: Fact) -> Iterator[None]:
+def step(name: str, **facts: Fact) -> AbstractContextManager[object]:
     """A span within the current one; nothing where there is none, such as for what changes no size."""
-    if not current_span():
-        yield
-        return
-    with span(name, parent="", **facts):
-        yield
+    return span(name, parent="", **facts) if current_span() else nullcontext()
 
 
 def past_span(name: str, *, parent: str, times_ms: tuple[int, int], problem: str = "", **facts: Fact) -> None:
