@@ -38,7 +38,7 @@ check: setup ## style, types, floors, fast tests (about 2 min)
 test: setup ## every test (about 9 min)
 	$(BIN)/python -m pytest -n 3 --dist loadfile tests
 
-bench: setup ## CPU and memory: operations, monitors, metrics, a whole fleet (about 6 min)
+bench: setup ## CPU and memory: operations, monitors, metrics, a whole fleet, what operations cost (about 9 min)
 	$(BIN)/python -m tests.bench
 
 chaos: setup ## a fleet under faults from a seed, judged by journals (CHAOS_SECONDS=180 CHAOS_SEED=1)

@@ -130,7 +130,11 @@ class LocalVms:
             return False
         try:
             launch = Launch(
-                choose_accelerator(accelerator, program), _free_port(vm, directory), kernel, initramfs, root
+                choose_accelerator(accelerator, program, kernel),
+                _free_port(vm, directory),
+                kernel,
+                initramfs,
+                root,
             )
             for name in (QMP, CONSOLE, PID):
                 directory.file(name).unlink(missing_ok=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import signal
 import sys
 import time
@@ -13,9 +15,9 @@ import click
 
 from app.adapters.clock import SystemClock
 from app.adapters.embedded_redis import find_redis_server
-from app.adapters.image_build import Image, build_image
+from app.adapters.image_build import build_image
 from app.adapters.processes import GuardedLauncher, follow_parent
-from app.adapters.qemu_directory import VmDirectory
+from app.adapters.qemu_directory import CONSOLE_LOG, LocalVm, VmDirectory
 from app.adapters.qemu_local import UP_LIMIT_S, LocalVms
 from app.adapters.xdg import cache_directory
 from app.cli.demo import GRACE_S, STATUS_MISSING, log_to, tidy
@@ -61,7 +63,7 @@ def demo_vm_command(seconds: float | None, accel: str, stop_with_parent: bool) -
     keeper = ProcessKeeper(launcher, SystemClock(), sleep=time.sleep)
     status = STATUS_MISSING
     try:
-        if _bring_up(vms, image, launcher, request, accel):
+        if bring_up(vms, describe_vms(image), launcher, request, accel, setup.logs):
             for line in example_commands(setup, Path(sys.argv[0])):
                 click.echo(f"  {line}")
             status = _run(setup, server, keeper, request, vms, seconds)
@@ -75,8 +77,13 @@ def demo_vm_command(seconds: float | None, accel: str, stop_with_parent: bool) -
     return status
 
 
-def _bring_up(
-    vms: LocalVms, image: Image, launcher: GuardedLauncher, request: StopRequest, accel: str
+def bring_up(
+    vms: LocalVms,
+    described: Sequence[LocalVm],
+    launcher: GuardedLauncher,
+    request: StopRequest,
+    accel: str,
+    logs: Path,
 ) -> bool:
     """Create the VMs, start them side by side, wait for their guests; False: asked to stop meanwhile.
 
@@ -85,7 +92,7 @@ def _bring_up(
     """
     begun = time.monotonic()
     waiting: list[VmDirectory] = []
-    for vm in describe_vms(image):
+    for vm in described:
         directory = vms.create(vm)
         vms.start(directory, accelerator=accel)
         if (pid := directory.pid()) is not None:
@@ -99,9 +106,11 @@ def _bring_up(
             waiting.remove(directory)
             click.echo(f"{directory.name}: its guest answers, after {time.monotonic() - begun:.1f} s")
         if waiting and time.monotonic() - begun > UP_LIMIT_S:
-            log = waiting[0].file("console.log")
+            kept = logs / f"{waiting[0].name}-console.log"
+            with contextlib.suppress(OSError):
+                shutil.copyfile(waiting[0].file(CONSOLE_LOG), kept)
             raise ConfigurationError(
-                [f"no answer from its guest in {UP_LIMIT_S:g} s; see {log}"], source=waiting[0].name
+                [f"no answer from its guest in {UP_LIMIT_S:g} s; see {kept}"], source=waiting[0].name
             )
     return True
 

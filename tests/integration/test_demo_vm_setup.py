@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from app.adapters.image_build import Image
-from app.adapters.qemu_directory import check_local_vm
+from app.adapters.processes import GuardedLauncher
+from app.adapters.qemu_directory import VmDirectory, check_local_vm
 from app.adapters.qemu_guest import GuestDaemon
 from app.cli.demo_guests import GuestWatch
+from app.cli.demo_run import StopRequest
 from app.cli.demo_setup import DemoSetup, control_plane_specs, make_directory
+from app.cli.demo_vm import bring_up
 from app.cli.demo_vm_script import GuestFacts, LoadOrder
 from app.cli.demo_vm_setup import describe_vms, example_commands, need_qemu, prepare_vms, vms_of
 from app.config.loading import load_settings
@@ -49,6 +52,29 @@ def test_a_unit_is_of_the_vms_own_shape(setup: DemoSetup) -> None:
     for vm in describe_vms(Image(Path("/image"), "")):
         check_local_vm(vm)
         assert (unit.milli_cpu, unit.mem) == (vm.min.milli_cpu, vm.min.size_bytes // vm.slot_bytes)
+
+
+def test_the_console_of_a_guest_that_never_answers_is_kept_and_named(
+    setup: DemoSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.cli.demo_vm.UP_LIMIT_S", 0.0)
+    vms = vms_of(setup, Image(Path("/image"), ""))
+
+    def start(directory: VmDirectory, *, accelerator: str) -> bool:
+        directory.file("console.log").write_text(f"{directory.name} hangs\n")
+        return True
+
+    monkeypatch.setattr(vms, "start", start)
+    monkeypatch.setattr(vms, "is_up", lambda directory: directory.name == "vm1")
+    described = describe_vms(Image(Path("/image"), ""))
+    launcher = GuardedLauncher(setup.directory)
+    try:
+        with pytest.raises(ConfigurationError, match=r"see .*/vm2-console\.log") as caught:
+            bring_up(vms, described, launcher, StopRequest(), "auto", setup.logs)
+    finally:
+        launcher.close()
+    assert caught.value.source == "vm2"
+    assert (setup.logs / "vm2-console.log").read_text() == "vm2 hangs\n"
 
 
 def test_the_vms_are_found_where_the_workers_look(setup: DemoSetup) -> None:

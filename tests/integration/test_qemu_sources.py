@@ -140,10 +140,24 @@ def test_without_any_source_of_vms_the_platform_is_refused() -> None:
         build_platform(settings)
 
 
-def test_a_qemu_that_hangs_with_kvm_is_given_up(tmp_path: Path) -> None:
-    program = tmp_path / "qemu"
-    program.write_text("#!/bin/sh\nexec sleep 60\n")
+@pytest.mark.parametrize(
+    ("does", "works", "limit_s"),
+    [
+        ("exec sleep 60", False, 0.2),
+        ("exit 1", False, 30.0),
+        ("echo 'Probing EDD (edd=off to disable)... ok'; exec sleep 60", False, 0.5),
+        ("yes 'not a kernel' | head -c 200000; exec sleep 60", False, 30.0),
+        ("echo 'SeaBIOS'; echo '[ 0.0] Linux version 6.1.0'; exec sleep 60", True, 30.0),
+    ],
+    ids=["hangs", "ends", "crawls after its BIOS", "talks for ever", "boots"],
+)
+def test_kvm_is_used_if_a_kernel_comes_alive_with_it(
+    tmp_path: Path, does: str, works: bool, limit_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.adapters.qemu_accel.os.access", lambda *_: True)
+    program, kernel = tmp_path / "qemu", tmp_path / "vmlinuz"
+    program.write_text(f"#!/bin/sh\n{does}\n")
     program.chmod(0o755)
-    assert not has_kvm(str(program), limit_s=0.2)
-    assert choose_accelerator("tcg", str(program)) == "tcg"
-    assert choose_accelerator("kvm", str(program)) == "kvm"
+    assert has_kvm(str(program), kernel, limit_s=limit_s) is works
+    assert choose_accelerator("tcg", str(program), kernel) == "tcg"
+    assert choose_accelerator("kvm", str(program), kernel) == "kvm"
