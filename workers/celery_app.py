@@ -15,7 +15,7 @@ from app.ports.runtime import SHARED_QUEUE
 from app.services.agent_settings import MAX_SCALING_TASKS
 from workers.broker import broker_tls, broker_url, transport_options
 from workers.consumer import use_sturdy_remote_control
-from workers.ending import EndingStep
+from workers.ending import EndingStep, refuse
 from workers.flower import configure_flower, is_flower
 from workers.process_log import log_as_asked
 from workers.remote_control import obey_questions_only
@@ -111,7 +111,7 @@ def _made() -> Celery:
     try:
         return _make(_load())
     except ConfigurationError as err:
-        sys.exit("\n".join(f"vmscaler: {err.source}: {problem}" for problem in err.problems))
+        refuse("\n".join(f"vmscaler: {err.source}: {problem}" for problem in err.problems))
 
 
 app = _made()

@@ -1,11 +1,21 @@
-"""The end of a worker: Celery's warm shutdown, in which the agent hands over, within the grace period."""
+"""How processes end: a worker hands over within the grace period; one that is wrongly configured says why."""
 
 from __future__ import annotations
 
 import signal
-from typing import Any
+import sys
+from typing import Any, NoReturn
 
 from celery import bootsteps
+
+EXIT_CONFIGURATION = 2
+"""What keeps processes doesn't start one again that ended so (`docs/operations.md`)."""
+
+
+def refuse(text: str) -> NoReturn:
+    """End a process that can't work as it is configured, with the reasons on standard error."""
+    print(text, file=sys.stderr)  # noqa: T201 - before logging is set up
+    sys.exit(EXIT_CONFIGURATION)
 
 
 class EndingStep(bootsteps.StartStopStep):  # type: ignore[misc]

@@ -17,6 +17,7 @@ from kombu.entity import Queue
 from app.cluster.ring import BucketSet
 from app.config.flower_section import FlowerSettings, is_loopback
 from app.errors import ConfigurationError
+from workers.ending import refuse
 
 TASK_COLUMNS = "name,kwargs,state,received,runtime,worker"
 """`kwargs` is what a scaling task says of itself: VM, from, to and why."""
@@ -96,4 +97,4 @@ def _options(settings: FlowerSettings) -> dict[str, str]:
 def _end_where_open(options: Any, argv: Sequence[str]) -> None:
     problem = flaw_of(options, argv)
     if problem is not None:
-        sys.exit(f"vmscaler: flower: {problem}")
+        refuse(f"vmscaler: flower: {problem}")

@@ -17,15 +17,12 @@ from redis.exceptions import RedisError
 from app.errors import ConfigurationError
 from app.ports.store import BucketName
 from app.services.agent import Agent
+from workers.ending import EXIT_CONFIGURATION
 from workers.process_log import log_anew
 from workers.sending import CeleryTaskQueue
 from workers.task_counts import count_tasks
 
 logger = logging.getLogger(__name__)
-
-EXIT_CONFIGURATION = 2
-"""The worker can't run with this configuration; starting it again does not help."""
-
 
 MAX_OLD_TICKS = 20
 """More than these in the shared queue were sent while nobody was there: the next one does as well as all."""

@@ -13,11 +13,12 @@ from urllib.parse import quote
 
 import requests
 import urllib3
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from urllib3.exceptions import HTTPError
 
 from app.adapters.client_tls import ClientTls
 from app.adapters.deadline_http import deadline_session, never_connected
+from app.config.quantities import MAX_MILLI_CPU
 from app.core.model import Mode
 from app.core.resources import Resources, resources
 from app.errors import PeerRefused, PeerTimedOut, PeerUnreachable
@@ -40,7 +41,7 @@ class _Strict(BaseModel):
 
 
 class _Size(_Strict):
-    cpu_m: int = Field(gt=0, lt=1 << 53)
+    cpu_m: int = Field(gt=0, le=MAX_MILLI_CPU)
     mem: int = Field(gt=0, lt=1 << 53)
 
     def amount(self) -> Resources:
@@ -71,6 +72,12 @@ class _Vm(_Strict):
     monitor_address: _Address | None
     informant: _Address | None = None
     endpoint_id: str | None = Field(default=None, min_length=1, max_length=253)
+
+    @model_validator(mode="after")
+    def _check_bounds(self) -> _Vm:
+        if self.min.cpu_m > self.max.cpu_m or self.min.mem > self.max.mem:
+            raise ValueError("min must not exceed max")
+        return self
 
     def machine(self) -> VirtualMachine:
         return VirtualMachine(

@@ -37,11 +37,11 @@ from app.ports.vm import MonitorPolicy, VirtualMachine, VmKey
 from app.services.agent_settings import AgentSettings
 from app.services.audit import MAX_TEXT, AuditLog, size_json
 from app.services.fixed_size import fixed_text, for_core
-from app.services.leave import Leave, bar_of
+from app.services.leave import Leave
 from app.services.platform_changes import note_changes
 from app.services.recorder import Recorder
 from app.services.restraint import restrain
-from app.services.runner_status import FAILED, stuck_reason
+from app.services.runner_status import FAILED, update_status
 from app.services.tracking import Awaited, Counters, Failing, Operation, Sampling
 from app.services.why import why_text
 from app.services.wording import size_text
@@ -67,6 +67,7 @@ class Runner:
         is_closed: it has been let go; nothing may be begun for it any more.
         stat_ms: timestamp of the last pushed stat that was accepted, by any owner.
         endpoint_since: when the VM got its billing endpoint, or was first seen with it; None without one.
+        excused: when it was last seen to be one that need not hear of its monitor; 0: never.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class Runner:
         self.started: Monotonic = clock.monotonic()
         self.monitor_ok: Monotonic | None = None
         self.endpoint_since: Monotonic | None = None
+        self.excused = Monotonic(0.0)
         self.status = "ok"
         self.status_reason = ""
         self.status_ms: Millis = clock.wall_ms()
@@ -381,16 +383,7 @@ class Runner:
 
     def update_status(self) -> None:
         """Stuck or ok; each change is an event, once. One that has failed stays so."""
-        if self.has_failed:
-            return
-        reason = stuck_reason(self, self._clock.monotonic())
-        status = "ok" if reason is None else "stuck"
-        if status != self.status:
-            self.audit.add("recovered" if reason is None else "stuck", why=reason or "the monitor answers")
-            level = logging.INFO if reason is None else logging.WARNING
-            facts = {"vm": self.key, "status": status, "reason": reason or ""}
-            logger.log(level, "runner status changed", extra=facts)
-        self.set_status(status, reason or bar_of(self) or "")
+        update_status(self, self._clock.monotonic())
 
     def set_status(self, status: str, reason: str) -> None:
         """What the record and the dump show; `status_ms` is when it became another one."""

@@ -59,7 +59,8 @@ def _change(runner: Runner, wanted: dict[str, Intent], standing: dict[str, Inten
         if kind == "pause":
             _note(runner, "paused" if new else "resumed", standing.get(kind), "the pause has ended")
         elif kind == "mode":
-            _note(runner, "mode", new or standing.get(kind), "as the platform says", f"{runner.mode}: ")
+            said = f"{runner.mode}: " if new else f"{runner.mode}, its own again: "
+            _note(runner, "mode", new or standing.get(kind), "as the platform says", said)
         elif kind == RESIZE:
             _note_size(runner, new, standing.get(kind))
             runner.apply(UpdatedVm(for_core(runner.vm.for_core(), wanted)))

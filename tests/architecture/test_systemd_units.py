@@ -14,7 +14,7 @@ from celery.bin.celery import celery as celery_group
 from app.adapters.ending import EXIT_GRACE_OVER
 from app.cli.root import COMMANDS, STATUS_USAGE
 from app.config import build_settings
-from workers.steps import EXIT_CONFIGURATION
+from workers.ending import EXIT_CONFIGURATION
 from workers.watchdog import EXIT_NO_PROGRESS
 
 ROOT = Path(__file__).parents[2]

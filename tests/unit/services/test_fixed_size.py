@@ -84,7 +84,7 @@ def test_a_mode_that_is_given_back_names_who_did_it() -> None:
     take_up([an_intent("mode", "observe")], [runner])
     audit(runner)
     take_up([an_intent("mode", "default", author="bob@ops", reason="seen enough")], [runner])
-    assert audit(runner) == [("mode", "bob@ops", "scale: seen enough")]
+    assert audit(runner) == [("mode", "bob@ops", "scale, its own again: seen enough")]
 
 
 def test_the_sentence_of_the_decision_begins_with_the_operators_word() -> None:

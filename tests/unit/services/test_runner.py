@@ -188,6 +188,25 @@ def test_a_vm_without_a_monitor_is_never_stuck_for_want_of_its_word() -> None:
     assert runner.status == "ok"
 
 
+def test_a_vm_that_is_scaled_again_has_time_anew_to_hear_of_its_monitor() -> None:
+    clock = FakeClock()
+    for excused, scaled in (({"migrating": True}, {}), ({"mode": Mode.OBSERVE}, {})):
+        for has_answered in (False, True):
+            runner = a_runner(clock)
+            if has_answered:
+                runner.monitor_answered()
+            runner.update_vm(a_virtual_machine(**excused))
+            clock.advance(1_000)
+            runner.update_status()
+            runner.update_vm(a_virtual_machine(**scaled))
+            clock.advance(19)
+            runner.update_status()
+            assert runner.status == "ok"
+            clock.advance(2)
+            runner.update_status()
+            assert runner.status == "stuck"
+
+
 def test_the_first_sample_makes_a_vm_without_a_monitor_active() -> None:
     runner = a_runner(FakeClock(), a_virtual_machine(monitor=MonitorPolicy.NONE, monitor_address=None))
     runner.apply(MonitorReset())
