@@ -75,7 +75,7 @@ class _Vm(_Strict):
 
     @model_validator(mode="after")
     def _check_bounds(self) -> _Vm:
-        if self.min.cpu_m > self.max.cpu_m or self.min.mem > self.max.mem:
+        if self.min.amount().has_field_above(self.max.amount()):
             raise ValueError("min must not exceed max")
         return self
 

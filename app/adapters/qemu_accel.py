@@ -15,6 +15,7 @@ import subprocess
 import time
 from functools import cache
 from pathlib import Path
+from typing import IO, cast
 
 PROBE_LIMIT_S = 10.0
 """Half a second where KVM works; more on a busy machine. QEMU's own emulation needs two or three."""
@@ -50,7 +51,7 @@ def has_kvm(program: str, kernel: Path, *, limit_s: float = PROBE_LIMIT_S) -> bo
         preexec_fn=_leave_no_core,
     )
     try:
-        return _comes_alive(child, time.monotonic() + limit_s)
+        return _comes_alive(cast(IO[bytes], child.stdout), time.monotonic() + limit_s)
     finally:
         child.kill()
         # One that hangs in the kernel can't be killed; nobody waits for it.
@@ -58,11 +59,11 @@ def has_kvm(program: str, kernel: Path, *, limit_s: float = PROBE_LIMIT_S) -> bo
             child.wait(0.5)
 
 
-def _comes_alive(child: subprocess.Popen[bytes], deadline: float) -> bool:
-    """Whether its console shows the kernel's first line in time."""
+def _comes_alive(pipe: IO[bytes], deadline: float) -> bool:
+    """Whether the console behind this pipe shows the kernel's first line in time."""
     console = b""
-    with child.stdout or contextlib.nullcontext() as pipe:
-        while pipe is not None and len(console) < _MAX_CONSOLE:
+    with pipe:
+        while len(console) < _MAX_CONSOLE:
             ready, _, _ = select.select([pipe], [], [], max(deadline - time.monotonic(), 0))
             piece = os.read(pipe.fileno(), 4_096) if ready else b""
             if not piece:

@@ -69,6 +69,11 @@ def text_reply(status: HTTPStatus, text: str) -> Reply:
     return Reply(status, printable(text, MAX_TEXT).encode())
 
 
+def wrong_method(allow: str) -> Reply:
+    """A 405 that names the methods which are served."""
+    return Reply(HTTPStatus.METHOD_NOT_ALLOWED, b"method not allowed", allow=allow)
+
+
 def json_reply(value: object) -> Reply:
     """A 200 with JSON."""
     return Reply(HTTPStatus.OK, json.dumps(value).encode(), "application/json")

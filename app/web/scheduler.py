@@ -30,7 +30,7 @@ from app.services.metrics_page import MetricsPage
 from app.services.node_scheduler import NodeScheduler
 from app.web.metrics import metrics_reply
 from app.web.ready import pulse_reply, ready_reply
-from app.web.replies import Reply, json_reply, read_body, respond, text_reply
+from app.web.replies import Reply, json_reply, read_body, respond, text_reply, wrong_method
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -95,11 +95,12 @@ class SchedulerApplication:
                 return ready_reply(self._reasons())
             case "GET" | "HEAD", "/metrics" if self._metrics is not None:
                 return metrics_reply(self._metrics)
-            case _, "/" | "/healthz" | "/readyz":
-                allow = "GET, HEAD, POST" if path == "/" else "GET, HEAD"
-                return Reply(HTTPStatus.METHOD_NOT_ALLOWED, b"method not allowed", allow=allow)
+            case _, "/":
+                return wrong_method("GET, HEAD, POST")
+            case _, "/healthz" | "/readyz":
+                return wrong_method("GET, HEAD")
             case _, "/metrics" if self._metrics is not None:
-                return Reply(HTTPStatus.METHOD_NOT_ALLOWED, b"method not allowed", allow="GET, HEAD")
+                return wrong_method("GET, HEAD")
             case _:
                 return text_reply(HTTPStatus.NOT_FOUND, "no such page; permits are asked for with POST /")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from app.web.replies import Reply, respond, text_reply
+from app.web.replies import Reply, respond, text_reply, wrong_method
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -37,5 +37,5 @@ class WorkerApplication:
         handler = page.get("GET" if method == "HEAD" else method)
         if handler is None:
             allow = ", ".join(sorted({*page, "HEAD"} if "GET" in page else page))
-            return Reply(HTTPStatus.METHOD_NOT_ALLOWED, b"method not allowed", allow=allow)
+            return wrong_method(allow)
         return handler(environ)

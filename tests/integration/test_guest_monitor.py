@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import socket
 import sys
@@ -15,6 +14,7 @@ import websocket
 
 from app.guest.hooks import Hook
 from tests.fakes.guest_on_loop import GIB, GuestOnLoop
+from tests.fakes.monitor_agent import MonitorAgent
 
 
 @pytest.fixture
@@ -24,66 +24,19 @@ def guest() -> Iterator[GuestOnLoop]:
     one.close()
 
 
-class Agent:
-    """An agent's end, by hand."""
-
-    def __init__(self, guest: GuestOnLoop, *, shakes_hands: bool = True) -> None:
-        self.socket = websocket.create_connection(f"ws://127.0.0.1:{guest.port}/monitor", timeout=60)
-        self._next = 0
-        if shakes_hands:
-            self.socket.send('{"min": 1, "max": 1}')
-            assert json.loads(self.socket.recv()) == {"version": 1}
-
-    def send(self, kind: str, **content: object) -> int:
-        self._next += 2
-        self.socket.send(json.dumps({"content": content, "type": kind, "id": self._next}))
-        return self._next
-
-    def receive(self) -> dict[str, object]:
-        found: dict[str, object] = json.loads(self.socket.recv())
-        return found
-
-    def ask(self, kind: str, **content: object) -> dict[str, object]:
-        number = self.send(kind, **content)
-        answer = self.receive()
-        assert answer["id"] == number
-        return answer
-
-    def downscale(self, mem: int) -> dict[str, object]:
-        return self.ask("DownscaleRequest", target={"cpu": 1.0, "mem": mem})
-
-    def upscale(self, mem: int) -> dict[str, object]:
-        return self.ask("UpscaleNotification", granted={"cpu": 2.5, "mem": mem})
-
-    def close_code(self) -> int:
-        while True:
-            opcode, data = self.socket.recv_data()
-            if opcode == websocket.ABNF.OPCODE_CLOSE:
-                return int.from_bytes(data[:2], "big")
-
-
 def python(text: str) -> tuple[str, ...]:
     return (sys.executable, "-c", text)
 
 
-def wait_for_samples(agent: Agent) -> None:
-    """Until a downscale that needs nothing of memory is allowed."""
-    for _ in range(3_000):
-        if agent.downscale(8 * GIB)["Ok"]:
-            return
-        time.sleep(0.01)
-    pytest.fail("never enough samples")
-
-
 def test_health_checks_and_upscales_are_answered(guest: GuestOnLoop) -> None:
-    agent = Agent(guest)
+    agent = MonitorAgent(guest.port)
     assert agent.ask("HealthCheck") == {"type": "HealthCheck", "id": 2}
     assert agent.upscale(8 * GIB) == {"type": "UpscaleConfirmation", "id": 4}
 
 
 def test_a_downscale_is_allowed_while_enough_memory_is_left(guest: GuestOnLoop) -> None:
-    agent = Agent(guest)
-    wait_for_samples(agent)
+    agent = MonitorAgent(guest.port)
+    agent.wait_for_samples()
     assert agent.downscale(2 * GIB)["Ok"] is True
     refused = agent.downscale(GIB)
     assert (refused["type"], refused["Ok"]) == ("DownscaleResult", False)
@@ -91,7 +44,7 @@ def test_a_downscale_is_allowed_while_enough_memory_is_left(guest: GuestOnLoop) 
 
 
 def test_memory_is_asked_for_again_and_again_until_it_is_granted(guest: GuestOnLoop) -> None:
-    agent = Agent(guest)
+    agent = MonitorAgent(guest.port)
     guest.used_bytes = 8 * GIB
     first, second = agent.receive(), agent.receive()
     assert (first["type"], second["type"]) == ("UpscaleRequest", "UpscaleRequest")
@@ -106,8 +59,8 @@ def test_memory_is_asked_for_again_and_again_until_it_is_granted(guest: GuestOnL
 
 
 def test_a_new_agent_replaces_the_old_one(guest: GuestOnLoop) -> None:
-    old = Agent(guest)
-    new = Agent(guest)
+    old = MonitorAgent(guest.port)
+    new = MonitorAgent(guest.port)
     assert old.close_code() == 1000
     assert new.ask("HealthCheck")["type"] == "HealthCheck"
     assert guest.monitor.has_agent
@@ -115,19 +68,19 @@ def test_a_new_agent_replaces_the_old_one(guest: GuestOnLoop) -> None:
 
 def test_an_old_agent_that_does_not_read_holds_up_no_new_one(guest: GuestOnLoop) -> None:
     for _ in range(5):
-        Agent(guest, shakes_hands=False)
-    assert Agent(guest).ask("HealthCheck")["type"] == "HealthCheck"
+        MonitorAgent(guest.port, shakes_hands=False)
+    assert MonitorAgent(guest.port).ask("HealthCheck")["type"] == "HealthCheck"
 
 
 def test_an_agent_that_leaves_makes_room(guest: GuestOnLoop) -> None:
-    agent = Agent(guest)
+    agent = MonitorAgent(guest.port)
     agent.socket.shutdown()
     for _ in range(3_000):
         if not guest.monitor.has_agent:
             break
         time.sleep(0.01)
     assert not guest.monitor.has_agent
-    assert Agent(guest).ask("HealthCheck")["type"] == "HealthCheck"
+    assert MonitorAgent(guest.port).ask("HealthCheck")["type"] == "HealthCheck"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +88,7 @@ def test_an_agent_that_leaves_makes_room(guest: GuestOnLoop) -> None:
     [('{"min": 2, "max": 3}', 1002), ("nonsense", 1002), ("[]", 1002), ("x" * 65_537, 1009)],
 )
 def test_a_handshake_that_fails_ends_the_connection(guest: GuestOnLoop, opening: str, code: int) -> None:
-    agent = Agent(guest, shakes_hands=False)
+    agent = MonitorAgent(guest.port, shakes_hands=False)
     agent.socket.send(opening)
     if code == 1002:
         assert agent.receive().keys() == {"error"}
@@ -147,19 +100,19 @@ def test_a_handshake_that_fails_ends_the_connection(guest: GuestOnLoop, opening:
     [("nonsense", 1007), ("[]", 1011), ('{"type": "HealthCheck"}', 1011), ("x" * 65_537, 1009)],
 )
 def test_a_message_that_can_not_be_read_ends_the_connection(guest: GuestOnLoop, text: str, code: int) -> None:
-    agent = Agent(guest)
+    agent = MonitorAgent(guest.port)
     agent.socket.send(text)
     assert agent.close_code() == code
 
 
 def test_an_unknown_type_is_answered_and_the_connection_lives_on(guest: GuestOnLoop) -> None:
-    agent = Agent(guest)
+    agent = MonitorAgent(guest.port)
     assert agent.ask("SomethingNew")["type"] == "InvalidMessage"
     assert agent.ask("HealthCheck")["type"] == "HealthCheck"
 
 
 def test_a_gigabyte_in_fragments_is_refused_early(guest: GuestOnLoop) -> None:
-    agent = Agent(guest)
+    agent = MonitorAgent(guest.port)
     block = websocket.ABNF.create_frame("x" * 60_000, websocket.ABNF.OPCODE_TEXT, fin=0)
     more = websocket.ABNF.create_frame("x" * 60_000, websocket.ABNF.OPCODE_CONT, fin=0)
     agent.socket.send_frame(block)
@@ -179,7 +132,7 @@ def test_hooks_get_the_size_and_a_failure_leaves_the_loop_alive(tmp_path: Path) 
     write = f"import os; open({str(note)!r}, 'a').write({size})"
     guest = GuestOnLoop(hooks=(Hook(python(write), 30), Hook(python("raise SystemExit(3)"), 30)))
     try:
-        agent = Agent(guest)
+        agent = MonitorAgent(guest.port)
         assert agent.upscale(9 * GIB)["type"] == "UpscaleConfirmation"
         assert note.read_text() == f"2.5 {9 * GIB}"
         failed = agent.downscale(4 * GIB)
@@ -199,7 +152,7 @@ def test_a_slow_hook_holds_up_no_health_check_and_is_killed(tmp_path: Path) -> N
     slow = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     guest = GuestOnLoop(hooks=(Hook(python(slow), 2.0), None))
     try:
-        agent = Agent(guest)
+        agent = MonitorAgent(guest.port)
         number = agent.send("UpscaleNotification", granted={"cpu": 1, "mem": 9 * GIB})
         check = agent.send("HealthCheck")
         assert agent.receive() == {"type": "HealthCheck", "id": check}
@@ -215,7 +168,7 @@ def test_a_slow_hook_holds_up_no_health_check_and_is_killed(tmp_path: Path) -> N
 def test_a_hook_that_can_not_be_started_is_an_internal_error() -> None:
     guest = GuestOnLoop(hooks=(Hook(tuple(shlex.split("/nonexistent/hook --now"))), None))
     try:
-        failed = Agent(guest).upscale(9 * GIB)
+        failed = MonitorAgent(guest.port).upscale(9 * GIB)
     finally:
         guest.close()
     assert failed["type"] == "InternalError"
@@ -223,15 +176,15 @@ def test_a_hook_that_can_not_be_started_is_an_internal_error() -> None:
 
 
 def test_a_flood_of_requests_is_answered_in_full_one_for_each(guest: GuestOnLoop) -> None:
-    agent = Agent(guest)
+    agent = MonitorAgent(guest.port)
     sent = [agent.send("UpscaleNotification", granted={"cpu": 1, "mem": 9 * GIB}) for _ in range(200)]
     seen = {int(str(agent.receive()["id"])) for _ in sent}
     assert seen == set(sent)
 
 
 def test_samples_that_stop_make_a_downscale_an_internal_error(guest: GuestOnLoop) -> None:
-    agent = Agent(guest)
-    wait_for_samples(agent)
+    agent = MonitorAgent(guest.port)
+    agent.wait_for_samples()
     guest.is_readable = False
     time.sleep(5.5)
     failed = agent.downscale(8 * GIB)
@@ -240,6 +193,6 @@ def test_samples_that_stop_make_a_downscale_an_internal_error(guest: GuestOnLoop
 
 
 def test_an_agent_that_says_nothing_is_sent_away(guest: GuestOnLoop) -> None:
-    silent = Agent(guest, shakes_hands=False)
+    silent = MonitorAgent(guest.port, shakes_hands=False)
     assert silent.close_code() == 1002
     assert not guest.monitor.has_agent

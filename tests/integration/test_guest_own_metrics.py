@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import socket
 import sys
-import time
 from pathlib import Path
 
 import requests
-import websocket
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.guest.access import Access
 from app.protocols.access import AllowedAddresses
 from app.protocols.guest_metrics import GUEST_FAMILIES, MEMORY_REQUESTS, MEMORY_SAMPLES, REFUSED
 from tests.fakes.guest_on_loop import GIB, GuestOnLoop, RawAgent
+from tests.fakes.monitor_agent import MonitorAgent
 from tests.fakes.raw_peer import RawPeer
+from tests.fleet_process import until
 from tests.integration.test_guest_run_command import daemon
 
 TIB = 1024**4
@@ -35,31 +34,6 @@ def counts(url: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def connected(url: str) -> websocket.WebSocket:
-    """An agent's end, the handshake done."""
-    agent = websocket.create_connection(url, timeout=60)
-    agent.send('{"min": 1, "max": 1}')
-    assert json.loads(agent.recv()) == {"version": 1}
-    return agent
-
-
-def ask(agent: websocket.WebSocket, number: int, kind: str, **content: object) -> dict[str, object]:
-    agent.send(json.dumps({"content": content, "type": kind, "id": number}))
-    while True:
-        answer: dict[str, object] = json.loads(agent.recv())
-        if answer["id"] == number:
-            return answer
-
-
-def settled(agent: websocket.WebSocket) -> int:
-    """Ask for a downscale until there are samples enough to judge it; how often there were not."""
-    for tries in range(10_000):
-        answer = ask(agent, 2 * tries, "DownscaleRequest", target={"cpu": 1.0, "mem": TIB})
-        if answer["type"] == "DownscaleResult" and answer["Ok"]:
-            return tries
-    raise AssertionError("never enough samples")
-
-
 def test_connections_sizes_hooks_and_refusals_are_counted(tmp_path: Path) -> None:
     (token := tmp_path / "token").write_text("a-secret\n")
     fails_small = "import os, sys; sys.exit(int(os.environ['VMSCALER_MEM_BYTES']) < 2**40)"
@@ -72,14 +46,12 @@ def test_connections_sizes_hooks_and_refusals_are_counted(tmp_path: Path) -> Non
         assert before["vmscaler_guest_monitor_connected",] == 0
         assert before["vmscaler_guest_resizes_total", "downscale", "denied"] == 0
 
-        connected(f"ws://127.0.0.1:{ports['monitor']}/monitor")
-        agent = connected(f"ws://127.0.0.1:{ports['monitor']}/monitor")
-        too_early = settled(agent)
-        assert ask(agent, 30_000, "DownscaleRequest", target={"cpu": 1.0, "mem": 1})["Ok"] is False
-        ok = ask(agent, 30_002, "UpscaleNotification", granted={"cpu": 1, "mem": 2 * TIB})
-        assert ok["type"] == "UpscaleConfirmation"
-        failed = ask(agent, 30_004, "UpscaleNotification", granted={"cpu": 1, "mem": TIB // 2})
-        assert failed["type"] == "InternalError"
+        MonitorAgent(ports["monitor"])
+        agent = MonitorAgent(ports["monitor"])
+        too_early = agent.wait_for_samples(TIB)
+        assert agent.downscale(1)["Ok"] is False
+        assert agent.upscale(2 * TIB)["type"] == "UpscaleConfirmation"
+        assert agent.upscale(TIB // 2)["type"] == "InternalError"
         body = {
             "agentID": AGENT,
             "agentServeAddr": f"127.0.0.1:{peer.port}",
@@ -104,23 +76,19 @@ def test_connections_sizes_hooks_and_refusals_are_counted(tmp_path: Path) -> Non
         assert after["vmscaler_guest_refused_total", "token"] == 1
         assert after["vmscaler_guest_memory_samples_total", "ok"] >= 5
         assert after["vmscaler_guest_memory_samples_total", "failed"] == 0
-        agent.close()
+        agent.socket.close()
 
 
 def test_requests_for_memory_and_samples_that_failed_are_counted() -> None:
     before, unread = MEMORY_REQUESTS.value(), MEMORY_SAMPLES.value("failed")
     guest = GuestOnLoop()
     try:
-        agent = connected(f"ws://127.0.0.1:{guest.port}/monitor")
+        agent = MonitorAgent(guest.port)
         guest.used_bytes = 8 * GIB
-        assert json.loads(agent.recv())["type"] == "UpscaleRequest"
+        assert agent.receive()["type"] == "UpscaleRequest"
         assert MEMORY_REQUESTS.value() > before
         guest.is_readable = False
-        for _ in range(3_000):
-            if MEMORY_SAMPLES.value("failed") > unread:
-                break
-            time.sleep(0.01)
-        assert MEMORY_SAMPLES.value("failed") > unread
+        until(lambda: MEMORY_SAMPLES.value("failed") > unread, "a sample that failed is counted")
     finally:
         guest.close()
 
@@ -132,13 +100,9 @@ def test_callers_that_are_turned_away_are_counted_by_reason() -> None:
         assert requests.get(f"{guest.url}/metrics", timeout=60).status_code == 403
         assert REFUSED.value("address") == before["address"] + 1
         held = [socket.create_connection(("127.0.0.1", guest.port), timeout=60) for _ in range(65)]
+        until(lambda: REFUSED.value("connections") > before["connections"], "one too many is counted")
         for one in held:
-            one.settimeout(60)
-        for _ in range(3_000):
-            if REFUSED.value("connections") > before["connections"]:
-                break
-            time.sleep(0.01)
-        assert REFUSED.value("connections") > before["connections"]
+            one.close()
     finally:
         guest.close()
 

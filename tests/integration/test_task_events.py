@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from celery import Celery
 
 from app.adapters.redis_access import redis_access
+from tests.fleet_process import until
 from tests.redis_server import TcpRedis
 from workers.events import MOST, SturdyDispatcher
 from workers.transport import SturdyChannel
@@ -97,17 +97,9 @@ def test_events_of_tasks_arrive_together_in_their_order_before_what_is_sent_afte
 def test_an_event_of_a_task_waits_no_longer_than_a_moment(
     server: TcpRedis, dispatcher: SturdyDispatcher
 ) -> None:
-    dispatcher.send("task-received", number=1)
-    for _ in range(1_000):
-        if published(server):
-            break
-        time.sleep(0.01)
-    dispatcher.send("task-received", number=2)
-    for _ in range(1_000):
-        if published(server) == 2:
-            break
-        time.sleep(0.01)
-    assert published(server) == 2
+    for number in (1, 2):
+        dispatcher.send("task-received", number=number)
+        until(lambda: published(server) == number, f"event {number}")  # noqa: B023 - called at once
 
 
 def test_many_events_do_not_wait_for_the_moment(
